@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,21 @@ class Json {
   static Json of(const JsonValue& value);
   /// A list, whatever its elements look like.
   static Json array(std::initializer_list<Json> elements);
+  /// A list of make(value) for every one of `values`.
+  template <typename Values, typename Make>
+  static Json list(const Values& values, const Make& make) {
+    Json out = array();
+    for (const auto& value : values) {
+      out.push_back(make(value));
+    }
+    return out;
+  }
+  /// Null where there is nothing.
+  static Json given(const std::string& text) { return text.empty() ? Json() : Json(text); }
+  template <typename Value>
+  static Json given(const std::optional<Value>& value) {
+    return value ? Json(*value) : Json();
+  }
 
   bool is_null() const;
   /// Of a list or an object; 0 otherwise.

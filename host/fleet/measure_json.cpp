@@ -105,28 +105,23 @@ std::string document_text(const Json& document) { return document.dump(1) + "\n"
 }  // namespace
 
 std::string measure_json(const ModelMeasure& model) {
-  Json unmeasured = Json::array();
-  for (const UnmeasuredTensor& tensor : model.unmeasured) {
-    unmeasured.push_back({{"name", tensor.name},
-                          {"class", organ::class_name(tensor.organ.organ_class)},
-                          {"reason", tensor.reason}});
-  }
-  Json tensors = Json::array();
-  for (const MeasuredTensor& tensor : model.tensors) {
-    tensors.push_back(measured_tensor_json(tensor));
-  }
+  const auto unmeasured = [](const UnmeasuredTensor& tensor) {
+    return Json{{"name", tensor.name},
+                {"class", organ::class_name(tensor.organ.organ_class)},
+                {"reason", tensor.reason}};
+  };
   return document_text({{"schema", "organ-measure/1"},
                         {"model", model.name},
                         {"path", model.path},
                         {"arch", model.architecture},
                         {"tensors_total", model.tensors_total},
                         {"tensors_measured", model.tensors.size()},
-                        {"unmeasured", std::move(unmeasured)},
+                        {"unmeasured", Json::list(model.unmeasured, unmeasured)},
                         {"bytes", model.bytes},
                         {"seconds", model.seconds},
                         {"method", method_json(model)},
                         {"groups", model_groups(model)},
-                        {"tensors", std::move(tensors)}});
+                        {"tensors", Json::list(model.tensors, measured_tensor_json)}});
 }
 
 std::string groups_json(std::span<const FleetModel> models) {

@@ -217,7 +217,7 @@ Json key_value_json(const std::optional<KeyValue>& value) {
   }
   return {{"type", value->type},
           {"text", value->text},
-          {"count", value->count ? Json(*value->count) : Json()},
+          {"count", Json::given(value->count)},
           {"sha256", value->digest}};
 }
 
@@ -229,8 +229,8 @@ Json key_json(const KeyDifference& key) {
               {"first_difference", Json()}};
   if (key.first) {
     out["first_difference"] = {{"index", key.first->index},
-                               {"a", key.first->a.empty() ? Json() : Json(key.first->a)},
-                               {"b", key.first->b.empty() ? Json() : Json(key.first->b)}};
+                               {"a", Json::given(key.first->a)},
+                               {"b", Json::given(key.first->b)}};
   }
   return out;
 }
@@ -252,28 +252,24 @@ Json difference_tensor_json(const TensorDifference& tensor) {
           {"max_abs_difference", tensor.report.max_abs_difference},
           {"norm_a", tensor.report.norm_a},
           {"norm_b", tensor.report.norm_b},
-          {"reason", tensor.report.reason.empty() ? Json() : Json(tensor.report.reason)}};
+          {"reason", Json::given(tensor.report.reason)}};
 }
 
 Json difference_side_json(const DiffSide& side) {
   return {{"path", side.path},
           {"format", side.format},
-          {"architecture", side.architecture.empty() ? Json() : Json(side.architecture)},
+          {"architecture", Json::given(side.architecture)},
           {"tensors", side.tensors},
           {"bytes", side.bytes},
           {"keys", side.keys}};
 }
 
-Json lone_json(const std::vector<LoneTensor>& tensors) {
-  Json out = Json::array();
-  for (const LoneTensor& tensor : tensors) {
-    Json one = {{"name", tensor.name},
-                {"class", class_name(tensor.organ.organ_class)},
-                {"block", tensor.organ.block}};
-    one.update(stored_json(tensor));
-    out.push_back(std::move(one));
-  }
-  return out;
+Json lone_json(const LoneTensor& tensor) {
+  Json one = {{"name", tensor.name},
+              {"class", class_name(tensor.organ.organ_class)},
+              {"block", tensor.organ.block}};
+  one.update(stored_json(tensor));
+  return one;
 }
 
 }  // namespace
@@ -296,19 +292,11 @@ std::string difference_json(const ModelDifference& difference) {
                    {"same_order", difference.same_order},
                    {"a", difference_side_json(difference.a)},
                    {"b", difference_side_json(difference.b)}};
-  Json keys = Json::array();
-  for (const KeyDifference& key : difference.keys) {
-    keys.push_back(key_json(key));
-  }
   document["same_keys"] = difference.same_keys;
-  document["keys"] = keys;
-  document["only_a"] = lone_json(difference.only_a);
-  document["only_b"] = lone_json(difference.only_b);
-  Json tensors = Json::array();
-  for (const TensorDifference& tensor : difference.tensors) {
-    tensors.push_back(difference_tensor_json(tensor));
-  }
-  document["tensors"] = tensors;
+  document["keys"] = Json::list(difference.keys, key_json);
+  document["only_a"] = Json::list(difference.only_a, lone_json);
+  document["only_b"] = Json::list(difference.only_b, lone_json);
+  document["tensors"] = Json::list(difference.tensors, difference_tensor_json);
   return document.dump(2) + "\n";
 }
 

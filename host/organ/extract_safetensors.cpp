@@ -34,24 +34,19 @@ const std::string* model_type(const input::ModelFiles& model) {
 }
 
 Json source_json(const input::ModelFiles& model) {
-  Json files = Json::array();
-  for (const input::Shard& shard : model.shards) {
-    files.push_back({{"file", shard.file_name},
-                     {"path", absolute_path(shard.path)},
-                     {"bytes", shard.identity.bytes},
-                     {"version", shard.identity.version},
-                     {"header_sha256", shard.header_sha256},
-                     {"big_endian", false},
-                     {"bare_end", false}});
-  }
-  Json sides = Json::array();
-  for (const std::string& path : model.side_files) {
-    sides.push_back(absolute_path(path));
-  }
+  const auto file = [](const input::Shard& shard) {
+    return Json{{"file", shard.file_name},
+                {"path", absolute_path(shard.path)},
+                {"bytes", shard.identity.bytes},
+                {"version", shard.identity.version},
+                {"header_sha256", shard.header_sha256},
+                {"big_endian", false},
+                {"bare_end", false}};
+  };
   const std::string* const name = model_type(model);
   return {{"container", "safetensors"},
-          {"files", std::move(files)},
-          {"side_files", std::move(sides)},
+          {"files", Json::list(model.shards, file)},
+          {"side_files", Json::list(model.side_files, absolute_path)},
           {"architecture", name == nullptr ? Json(nullptr) : Json(*name)}};
 }
 

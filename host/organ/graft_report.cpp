@@ -77,9 +77,9 @@ Json finding_json(const GraftFinding& finding, bool force) {
           {"level", level_name(finding.level)},
           {"forced", force && finding.level == Level::kError && finding.can_be_forced},
           {"what", finding.what},
-          {"host", finding.host.empty() ? Json() : Json(finding.host)},
-          {"donor", finding.donor.empty() ? Json() : Json(finding.donor)},
-          {"advice", finding.advice.empty() ? Json() : Json(finding.advice)}};
+          {"host", Json::given(finding.host)},
+          {"donor", Json::given(finding.donor)},
+          {"advice", Json::given(finding.advice)}};
 }
 
 Json grafted_tensor_json(const GraftedTensor& tensor) {
@@ -133,46 +133,36 @@ std::string graft_text(const GraftReport& report, std::size_t width) {
 
 std::string graft_json(const GraftReport& report) {
   const GraftSettings& settings = report.settings;
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   Json document = {{"schema", "organ-graft/1"},
                    {"outcome", outcome_name(report.outcome)},
                    {"host", graft_side_json(report.host)},
                    {"donor", graft_side_json(report.donor)},
                    {"type", settings.types.empty() ? "all" : settings.types},
-                   {"layers", or_null(settings.layers)},
-                   {"map", or_null(settings.map)},
+                   {"layers", Json::given(settings.layers)},
+                   {"map", Json::given(settings.map)},
                    {"allow_missing", settings.allow_missing},
                    {"force", settings.force}};
-  Json findings = Json::array();
-  for (const GraftFinding& finding : report.findings) {
-    findings.push_back(finding_json(finding, settings.force));
-  }
-  document["findings"] = findings;
-  Json likeness = Json::array();
-  for (const Likeness& one : report.likeness) {
-    likeness.push_back({{"tensor", one.tensor},
-                        {"cosine", one.cosine ? Json(*one.cosine) : Json()},
-                        {"values", one.values},
-                        {"of", one.of}});
-  }
+  document["findings"] = Json::list(report.findings, [&](const GraftFinding& finding) {
+    return finding_json(finding, settings.force);
+  });
+  const auto likeness = [](const Likeness& one) {
+    return Json{{"tensor", one.tensor},
+                {"cosine", Json::given(one.cosine)},
+                {"values", one.values},
+                {"of", one.of}};
+  };
   document["ancestry"] = {{"most_values", kAncestryValues},
                           {"warn_below", kUnlikeCosine},
                           {"refuse_below", kUnrelatedCosine},
-                          {"tensors", likeness}};
-  Json grafted = Json::array();
-  for (const GraftedTensor& tensor : report.grafted) {
-    grafted.push_back(grafted_tensor_json(tensor));
-  }
-  document["grafted"] = grafted;
+                          {"tensors", Json::list(report.likeness, likeness)}};
+  document["grafted"] = Json::list(report.grafted, grafted_tensor_json);
   document["dropped"] = report.dropped;
-  Json refused = Json::array();
-  for (const Refusal& refusal : report.refusals) {
-    refused.push_back({{"tensor", refusal.tensor},
-                       {"kind", refusal_name(refusal.kind)},
-                       {"fatal", refusal.is_fatal},
-                       {"reason", refusal.reason}});
-  }
-  document["refused"] = refused;
+  document["refused"] = Json::list(report.refusals, [](const Refusal& refusal) {
+    return Json{{"tensor", refusal.tensor},
+                {"kind", refusal_name(refusal.kind)},
+                {"fatal", refusal.is_fatal},
+                {"reason", refusal.reason}};
+  });
   document["output"] = Json();
   if (report.outcome == GraftOutcome::kWritten) {
     document["output"] = {{"files", report.written.files}, {"bytes", report.written.bytes}};

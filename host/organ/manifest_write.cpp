@@ -80,11 +80,9 @@ std::string sidecar_name(std::size_t split) {
 }
 
 Json keys_json(const GgufSplit& split, const std::string& name, gguf::KeySection& sidecar) {
-  Json list = Json::array();
-  for (const gguf::Key& key : split.header.keys) {
-    list.push_back(key_entry(key, split.header, *split.source, sidecar, name));
-  }
-  return list;
+  return Json::list(split.header.keys, [&](const gguf::Key& key) {
+    return key_entry(key, split.header, *split.source, sidecar, name);
+  });
 }
 
 /// Of a file without tensors: it ends where its header does, not at the padding behind it.
@@ -164,7 +162,7 @@ Json manifest_document(const ManifestContext& context, std::uint64_t total, Json
       entry["file"] = tensor.file;
     }
     entry["offset"] = tensor.offset;
-    entry["sha256"] = tensor.sha256.empty() ? Json(nullptr) : Json(tensor.sha256);
+    entry["sha256"] = Json::given(tensor.sha256);
     list.push_back(std::move(entry));
   }
   json["tensors"] = std::move(list);

@@ -18,11 +18,6 @@ const char* side_text(const EditSettings& settings) {
 
 Json ratio(double value, double of) { return of > 0.0 ? Json(value / of) : Json(nullptr); }
 
-template <typename Value>
-Json optional_number(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 bool has_keys(const EditResult& result) {
   return result.settings.verb == EditVerb::kInsert || result.settings.verb == EditVerb::kMemit;
 }
@@ -60,8 +55,8 @@ Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
               {"cols", edit.cols},
               {"encoding", matrix.encoding},
               {"transposed", matrix.transposed},
-              {"direction", matrix.direction.empty() ? Json(nullptr) : Json(matrix.direction)},
-              {"base", matrix.base.empty() ? Json(nullptr) : Json(matrix.base)},
+              {"direction", Json::given(matrix.direction)},
+              {"base", Json::given(matrix.base)},
               {"rank", matrix.spectrum.rank},
               {"norm", change.norm},
               {"edit_norm", change.edit_norm},
@@ -69,8 +64,8 @@ Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
               {"change", ratio(change.written_norm, change.norm)}};
   out["suppressed"] = matrix.share ? Json{{"norm_before", change.direction_before},
                                           {"norm_after", change.direction_after},
-                                          {"share", optional_number(matrix.share)},
-                                          {"share_null", optional_number(matrix.share_null)}}
+                                          {"share", Json::given(matrix.share)},
+                                          {"share_null", Json::given(matrix.share_null)}}
                                    : Json(nullptr);
   const ProbeChange* keys = keys_of(result, matrix);
   out["keys"] = keys == nullptr ? Json(nullptr)
@@ -87,7 +82,7 @@ Json matrix_json(const EditResult& result, const EditedMatrix& matrix) {
                    {"patched", change.counts.patched},
                    {"encoded", change.counts.encoded}};
   out["sha256_before"] = matrix.entry.before;
-  out["sha256_after"] = matrix.entry.after.empty() ? Json(nullptr) : Json(matrix.entry.after);
+  out["sha256_after"] = Json::given(matrix.entry.after);
   return out;
 }
 
@@ -195,21 +190,7 @@ std::string table_of(const EditResult& result, std::size_t width) {
 
 std::string edit_json(const EditResult& result) {
   const EditSettings& settings = result.settings;
-  Json matrices = Json::array();
-  for (const EditedMatrix& matrix : result.matrices) {
-    matrices.push_back(matrix_json(result, matrix));
-  }
-  Json warnings = Json::array();
-  for (const Warning& warning : result.warnings) {
-    warnings.push_back({{"id", warning.id}, {"text", warning.text}});
-  }
-  Json files = Json::array();
-  for (const std::string& file : result.files) {
-    files.push_back(printable(file));
-  }
-  const auto text = [](const std::string& value) {
-    return value.empty() ? Json(nullptr) : Json(printable(value));
-  };
+  const auto text = [](const std::string& value) { return Json::given(printable(value)); };
   const bool has_alpha = settings.verb == EditVerb::kDelete || settings.verb == EditVerb::kApply;
   const Json document = {
       {"schema", "vindex-edit/1"},
@@ -217,15 +198,19 @@ std::string edit_json(const EditResult& result) {
       {"model", printable(settings.model)},
       {"output", text(settings.output)},
       {"as", settings.output.empty() ? Json(nullptr) : Json(settings.as_lora ? "lora" : "model")},
-      {"files", files},
+      {"files", Json::list(result.files, printable)},
       {"save_patch", text(settings.save_patch)},
       {"patch", text(settings.patch)},
       {"patch_kind", text(result.patch_kind)},
       {"side", settings.verb == EditVerb::kDelete ? Json(side_text(settings)) : Json(nullptr)},
       {"alpha", has_alpha ? Json(settings.alpha) : Json(nullptr)},
       {"ridge", settings.verb == EditVerb::kMemit ? Json(settings.ridge) : Json(nullptr)},
-      {"matrices", matrices},
-      {"warnings", warnings}};
+      {"matrices",
+       Json::list(result.matrices,
+                  [&](const EditedMatrix& matrix) { return matrix_json(result, matrix); })},
+      {"warnings", Json::list(result.warnings, [](const Warning& warning) {
+         return Json{{"id", warning.id}, {"text", warning.text}};
+       })}};
   return document.dump(1) + "\n";
 }
 

@@ -28,11 +28,10 @@ Json text_json(const LookupResult& result, std::int64_t token) {
 
 Json feature_json(const LookupResult& result, const FoundFeature& feature) {
   const model::MatrixRecord& record = record_of(result, feature);
-  Json tokens = Json::array();
-  for (const TokenScore& token : feature.tokens) {
-    tokens.push_back(
-        {{"token", token.token}, {"text", text_json(result, token.token)}, {"score", token.score}});
-  }
+  const auto token_json = [&](const TokenScore& token) {
+    return Json{
+        {"token", token.token}, {"text", text_json(result, token.token)}, {"score", token.score}};
+  };
   const std::string_view circuit = circuit_type(feature.gate_down_cosine);
   return {{"layer", record.layer},
           {"block", model::block_name(record.block)},
@@ -45,7 +44,7 @@ Json feature_json(const LookupResult& result, const FoundFeature& feature) {
           {"norm", feature.norm},
           {"gate_down_cosine", feature.gate_down_cosine},
           {"circuit", circuit.empty() ? Json(nullptr) : Json(circuit)},
-          {"tokens", std::move(tokens)}};
+          {"tokens", Json::list(feature.tokens, token_json)}};
 }
 
 std::string_view order_name(LookupOrder order) {
@@ -141,28 +140,27 @@ std::string query_text(const LookupResult& result, const QueryResult& query, std
 }
 
 Json query_json(const LookupResult& result, const QueryResult& query) {
-  Json lists = Json::array();
-  for (const FeatureList& list : query.lists) {
-    Json features = Json::array();
-    for (const FoundFeature& feature : list.features) {
-      features.push_back(feature_json(result, feature));
-    }
-    lists.push_back(
-        {{"by", list.by}, {"best", list.best}, {"p", list.p}, {"features", std::move(features)}});
-  }
+  const auto of_feature = [&](const FoundFeature& feature) {
+    return feature_json(result, feature);
+  };
+  const auto of_list = [&](const FeatureList& list) {
+    return Json{{"by", list.by},
+                {"best", list.best},
+                {"p", list.p},
+                {"features", Json::list(list.features, of_feature)}};
+  };
   return {{"name", query.query.name},
-          {"token", query.query.token ? Json(*query.query.token) : Json(nullptr)},
+          {"token", Json::given(query.query.token)},
           {"text", query.query.token ? text_json(result, *query.query.token) : Json(nullptr)},
           {"norm", query.query.norm},
-          {"lists", std::move(lists)}};
+          {"lists", Json::list(query.lists, of_list)}};
 }
 
 /// What all queries share.
 Json head_json(const LookupResult& result) {
-  Json skipped = Json::array();
-  for (const SkippedMatrix& matrix : result.skipped) {
-    skipped.push_back({{"tensor", matrix.name}, {"reason", printable(matrix.reason)}});
-  }
+  const auto skipped = [](const SkippedMatrix& matrix) {
+    return Json{{"tensor", matrix.name}, {"reason", printable(matrix.reason)}};
+  };
   const Json vocabulary = result.vocabulary == nullptr
                               ? Json(nullptr)
                               : Json{{"source", printable(result.vocabulary->source())},
@@ -183,7 +181,7 @@ Json head_json(const LookupResult& result) {
           {"null_median", result.null_median},
           {"null_q95", result.null_q95},
           {"tokens_reason", printable(result.no_tokens)},
-          {"skipped", std::move(skipped)}};
+          {"skipped", Json::list(result.skipped, skipped)}};
 }
 
 std::string head_text(const LookupResult& result, std::size_t width) {

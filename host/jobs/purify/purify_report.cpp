@@ -48,11 +48,6 @@ Totals totals_of(const PurifyResult& result) {
   return totals;
 }
 
-template <typename Value>
-Json optional_json(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 Json matrix_json(const PurifiedMatrix& matrix) {
   Json out = {{"outcome", matrix.outcome}, {"reason", matrix.reason}, {"changed", matrix.changed}};
   out["gate"] = matrix.verdict ? Json(verdict_name(*matrix.verdict)) : Json(nullptr);
@@ -67,8 +62,8 @@ Json matrix_json(const PurifiedMatrix& matrix) {
   out["cosine"] = figures ? Json(matrix.change->cosine) : Json(nullptr);
   out["relative_change"] = figures ? Json(matrix.change->relative_change) : Json(nullptr);
   out["residual"] = matrix.changed && matrix.rank >= 0 ? Json(matrix.residual) : Json(nullptr);
-  out["requantisation_error"] = optional_json(matrix.requantisation_error);
-  out["written_change"] = optional_json(matrix.written_change);
+  out["requantisation_error"] = Json::given(matrix.requantisation_error);
+  out["written_change"] = Json::given(matrix.written_change);
   out["visible"] = matrix.changed && matrix.written_change ? Json(matrix.visible) : Json(nullptr);
   out["do_nothing"] = {{"energy_removed", 0.0},
                        {"relative_change", 0.0},
@@ -86,11 +81,8 @@ Json purified_tensor_json(const organ::GgufSource& source, const PurifiedTensor&
       {"type", decode::element_type_name(stored.type)},
       {"out_type", decode::element_type_name(tensor.changed() ? tensor.out_type : stored.type)},
       {"changed", tensor.changed()},
-      {"skipped", tensor.skipped.empty() ? Json(nullptr) : Json(tensor.skipped)}};
-  out["matrices"] = Json::array();
-  for (const PurifiedMatrix& matrix : tensor.matrices) {
-    out["matrices"].push_back(matrix_json(matrix));
-  }
+      {"skipped", Json::given(tensor.skipped)}};
+  out["matrices"] = Json::list(tensor.matrices, matrix_json);
   return out;
 }
 
@@ -204,10 +196,9 @@ std::string purify_json(const organ::GgufSource& source, const PurifyResult& res
                     {{"energy_removed", 0.0},
                      {"relative_change", 0.0},
                      {"written_change", totals.root(totals.nothing)}}}};
-  out["tensors"] = Json::array();
-  for (const PurifiedTensor& tensor : result.tensors) {
-    out["tensors"].push_back(purified_tensor_json(source, tensor));
-  }
+  out["tensors"] = Json::list(result.tensors, [&](const PurifiedTensor& tensor) {
+    return purified_tensor_json(source, tensor);
+  });
   return out.dump(2) + "\n";
 }
 
