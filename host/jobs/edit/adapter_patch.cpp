@@ -2,6 +2,7 @@
 #include "patch.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/text_parts.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/derived_rows.hpp"
 #include "engine/matrix_loader.hpp"
@@ -16,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,23 +38,24 @@ struct WholeTensor {
 
 using model::MatrixRecord;
 
-const MatrixRecord* matrix_called(const model::ModelIndex& index, const std::string& name) {
+/// The first whole matrix of which `holds` is true, or null.
+template <typename Condition>
+const MatrixRecord* matrix_where(const model::ModelIndex& index, const Condition& holds) {
   const auto found =
       std::find_if(index.matrices.begin(), index.matrices.end(), [&](const MatrixRecord& matrix) {
-        return matrix.table == model::ResultTable::kMatrix && matrix.slice < 0 &&
-               matrix.tensor == name;
+        return matrix.table == model::ResultTable::kMatrix && matrix.slice < 0 && holds(matrix);
       });
   return found == index.matrices.end() ? nullptr : &*found;
 }
 
+const MatrixRecord* matrix_called(const model::ModelIndex& index, const std::string& name) {
+  return matrix_where(index, [&](const MatrixRecord& matrix) { return matrix.tensor == name; });
+}
+
 /// The one matrix of `block` outside the layers.
 const MatrixRecord* matrix_of(const model::ModelIndex& index, model::Block block) {
-  const auto found =
-      std::find_if(index.matrices.begin(), index.matrices.end(), [&](const MatrixRecord& matrix) {
-        return matrix.table == model::ResultTable::kMatrix && matrix.slice < 0 &&
-               matrix.layer < 0 && matrix.block == block;
-      });
-  return found == index.matrices.end() ? nullptr : &*found;
+  return matrix_where(
+      index, [&](const MatrixRecord& matrix) { return matrix.layer < 0 && matrix.block == block; });
 }
 
 bool same_sides(const MatrixRecord& a, const MatrixRecord& b) {
@@ -152,32 +153,23 @@ std::optional<std::array<int, 3>> peft_version(const input::ModelFiles& files) {
     return std::nullopt;
   }
   std::array<int, 3> version{};
-  const char* at = text->data();
-  const char* const end = at + text->size();
+  const std::vector<std::string_view> parts = split(*text, '.');
   for (std::size_t i = 0; i < version.size(); ++i) {
-    if (i > 0 && (at == end || *at++ != '.')) {
+    const auto number = parts.size() == version.size() ? whole_number<int>(parts[i]) : std::nullopt;
+    if (!number || *number < 0) {
       return std::nullopt;
     }
-    const auto [rest, error] = std::from_chars(at, end, version[i]);
-    if (error != std::errc() || version[i] < 0) {
-      return std::nullopt;
-    }
-    at = rest;
+    version.at(i) = *number;
   }
-  return at == end ? std::optional(version) : std::nullopt;
+  return version;
 }
 
 std::optional<std::string> architecture_of(const input::ModelFiles& files) {
   if (files.format != input::ContainerFormat::kGguf) {
     return std::nullopt;
   }
-  for (const gguf::Key& key : files.keys) {
-    const auto* text = std::get_if<std::string>(&key.value);
-    if (key.name == "general.architecture" && text != nullptr) {
-      return *text;
-    }
-  }
-  return std::string();
+  const std::string* const text = gguf::find_text(files.keys, "general.architecture");
+  return text == nullptr ? std::string() : *text;
 }
 
 PatchEntry outline_of(const model::MatrixRecord& record,
@@ -241,9 +233,7 @@ class AdapterFile final : public PatchFile {
 
  private:
   static input::ModelFiles open(const std::string& path) {
-    input::OpenOptions opening;
-    opening.adapter = true;
-    input::ModelFiles files = input::open_model(path, opening);
+    input::ModelFiles files = input::open_model(path, {.model_config = {}, .adapter = true});
     const bool has_factors = std::any_of(
         files.tensors.begin(), files.tensors.end(),
         [](const auto& tensor) { return tensor.name.find(".lora_") != std::string::npos; });

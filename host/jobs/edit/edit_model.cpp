@@ -32,9 +32,7 @@ constexpr double kArrived = 0.5;
 
 /// The model; of a folder with one file of weights that file where one is to be written.
 input::ModelFiles open_for(const EditSettings& settings) {
-  input::OpenOptions options;
-  options.model_config = settings.model_config;
-  options.for_matrices = true;
+  const input::OpenOptions options = {.model_config = settings.model_config, .for_matrices = true};
   input::ModelFiles files = input::open_model(settings.model, options);
   if (!settings.as_lora && names_a_file(settings.output) && files.shards.size() == 1 &&
       files.store->file().empty()) {
@@ -228,13 +226,7 @@ class Editing {
       const Matrix& given = *arrays_.probe;
       Probe own;
       own.count = given.rows;
-      own.inputs.resize(given.values.size());
-      for (std::int64_t i = 0; i < given.rows; ++i) {
-        for (std::int64_t j = 0; j < given.cols; ++j) {
-          own.inputs[static_cast<std::size_t>(j * given.rows + i)] =
-              static_cast<float>(given.values[static_cast<std::size_t>(i * given.cols + j)]);
-        }
-      }
+      own.inputs = turned<float>(given.values, given.rows, given.cols);
       probes.push_back(std::move(own));
     }
     return probes;
@@ -273,12 +265,9 @@ class Editing {
       require_covariance(*arrays_.covariance, matrix.cols, printable(settings_.covariance));
     }
     out.entry.edit = bounded(edit_of(i, matrix, out, direction));
-    for (const std::vector<float>* factor : {&out.entry.edit.a, &out.entry.edit.b}) {
-      if (!std::all_of(factor->begin(), factor->end(),
-                       [](float value) { return std::isfinite(value); })) {
-        throw FormatError("E-EDIT-VALUES", model::matrix_name(matrix),
-                          "the edit's factors are beyond float32");
-      }
+    if (!all_finite(out.entry.edit.a) || !all_finite(out.entry.edit.b)) {
+      throw FormatError("E-EDIT-VALUES", model::matrix_name(matrix),
+                        "the edit's factors are beyond float32");
     }
     out.spectrum = spectrum_of(out.entry.edit);
     const std::vector<Probe> probes = this->probes();
@@ -369,17 +358,8 @@ class Editing {
 }  // namespace
 
 std::string_view verb_name(EditVerb verb) {
-  switch (verb) {
-    case EditVerb::kDelete:
-      return "delete";
-    case EditVerb::kInsert:
-      return "insert";
-    case EditVerb::kMemit:
-      return "memit";
-    case EditVerb::kApply:
-      return "apply";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"delete", "insert", "memit", "apply"};
+  return kNames[static_cast<std::size_t>(verb)];
 }
 
 EditResult edit_model(const EditSettings& settings) {

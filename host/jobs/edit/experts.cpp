@@ -18,38 +18,19 @@ constexpr std::string_view kExperts = ".experts.";
 
 /// b a turned.
 LowRankEdit turned_edit(const LowRankEdit& edit) {
-  LowRankEdit out;
-  out.rows = edit.cols;
-  out.cols = edit.rows;
-  out.rank = edit.rank;
-  if (edit.a.empty()) {
-    return out;
+  if (edit.a.empty()) {  // of an outline
+    return {edit.cols, edit.rows, edit.rank, {}, {}};
   }
-  out.a.resize(edit.b.size());
-  out.b.resize(edit.a.size());
-  for (std::int64_t k = 0; k < edit.rank; ++k) {
-    for (std::int64_t i = 0; i < edit.rows; ++i) {
-      out.a[static_cast<std::size_t>(k * edit.rows + i)] =
-          edit.b[static_cast<std::size_t>(i * edit.rank + k)];
-    }
-    for (std::int64_t j = 0; j < edit.cols; ++j) {
-      out.b[static_cast<std::size_t>(j * edit.rank + k)] =
-          edit.a[static_cast<std::size_t>(k * edit.cols + j)];
-    }
-  }
-  return out;
+  return {edit.cols, edit.rows, edit.rank, turned<float>(edit.b, edit.rows, edit.rank),
+          turned<float>(edit.a, edit.rank, edit.cols)};
 }
 
 /// Rows [first, first + count) of b a.
 LowRankEdit rows_of(const LowRankEdit& edit, std::int64_t first, std::int64_t count) {
-  LowRankEdit out;
-  out.rows = count;
-  out.cols = edit.cols;
-  out.rank = edit.rank;
+  LowRankEdit out = {count, edit.cols, edit.rank, edit.a, {}};
   if (edit.a.empty()) {
     return out;
   }
-  out.a = edit.a;
   const auto begin = edit.b.begin() + first * edit.rank;
   out.b.assign(begin, begin + count * edit.rank);
   return out;

@@ -21,16 +21,6 @@ constexpr std::string_view kWeight = ".weight";
 /// Of the PEFT whose layout is written: before it sides of stacks were taken the other way round.
 constexpr std::string_view kPeftVersion = "0.19.1";
 
-Floats turned_factor(const Floats& values, std::int64_t rows, std::int64_t cols) {
-  Floats out(values.size());
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-      out[as_size(j * rows + i)] = values[as_size(i * cols + j)];
-    }
-  }
-  return out;
-}
-
 /// An edit and where its matrix begins in its slice.
 struct Piece {
   const LowRankEdit* edit = nullptr;
@@ -139,10 +129,10 @@ void peft_module(const AdaptedTensor& tensor, const std::string& prefix, std::ve
   if (tensor.embedding) {
     out.push_back({prefix + ".lora_embedding_A",
                    {edit.rank, edit.rows},
-                   turned_factor(edit.b, edit.rows, edit.rank)});
+                   turned<float>(edit.b, edit.rows, edit.rank)});
     out.push_back({prefix + ".lora_embedding_B",
                    {edit.cols, edit.rank},
-                   turned_factor(edit.a, edit.rank, edit.cols)});
+                   turned<float>(edit.a, edit.rank, edit.cols)});
     return;
   }
   out.push_back({prefix + ".lora_A.weight", {edit.rank, edit.cols}, edit.a});
@@ -269,7 +259,7 @@ void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matr
       b.values = edit.b;
       if (tensor.name == "token_embd.weight") {
         a = {a.name, {edit.rows, edit.rank}, edit.b};
-        b = {b.name, {edit.cols, edit.rank}, turned_factor(edit.a, edit.rank, edit.cols)};
+        b = {b.name, {edit.cols, edit.rank}, turned<float>(edit.a, edit.rank, edit.cols)};
       }
     }
     // One alpha for all: alpha / rank is then not 1 for those of less rank.

@@ -36,30 +36,33 @@ double norm_of(std::span<const double> values) {
   return largest * std::sqrt(sum);
 }
 
-/// rank x rank: rows of `a` among each other, or columns of `b`.
-std::vector<double> gram_of_rows(const LowRankEdit& edit) {
-  const auto r = static_cast<int>(edit.rank);
-  const std::vector<double> a(edit.a.begin(), edit.a.end());
-  std::vector<double> gram(static_cast<std::size_t>(edit.rank * edit.rank));
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r,
-                           static_cast<int>(edit.cols), 1.0, a.data(), static_cast<int>(edit.cols),
-                           a.data(), static_cast<int>(edit.cols), 0.0, gram.data(), r);
+/// rank x rank: inner products of the `rank` rows of a factor, or of its columns; `length`: of
+/// each.
+std::vector<double> gram_of(const std::vector<float>& factor, std::int64_t rank,
+                            std::int64_t length, bool of_rows) {
+  const auto r = static_cast<int>(rank);
+  const auto k = static_cast<int>(length);
+  const int stride = of_rows ? k : r;
+  const std::vector<double> values(factor.begin(), factor.end());
+  std::vector<double> gram(static_cast<std::size_t>(rank * rank));
+  blas::blas().cblas_dgemm(CblasRowMajor, of_rows ? CblasNoTrans : CblasTrans,
+                           of_rows ? CblasTrans : CblasNoTrans, r, r, k, 1.0, values.data(), stride,
+                           values.data(), stride, 0.0, gram.data(), r);
   return gram;
 }
 
-std::vector<double> gram_of_columns(const LowRankEdit& edit) {
-  const auto r = static_cast<int>(edit.rank);
-  const std::vector<double> b(edit.b.begin(), edit.b.end());
-  std::vector<double> gram(static_cast<std::size_t>(edit.rank * edit.rank));
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, r, r,
-                           static_cast<int>(edit.rows), 1.0, b.data(), r, b.data(), r, 0.0,
-                           gram.data(), r);
-  return gram;
-}
-
-/// Ascending eigenvalues of a symmetric matrix; its vectors take its place, one a column
-/// (column-major).
 std::vector<double> eigen(std::vector<double>& matrix, std::int64_t side, bool with_vectors) {
+  auto values = symmetric_eigenvalues(matrix, side, with_vectors);
+  if (!values) {
+    throw DeviceError("E-LAPACK", "dsyev found no eigenvalues of an edit's factors");
+  }
+  return std::move(*values);
+}
+
+}  // namespace
+
+std::optional<std::vector<double>> symmetric_eigenvalues(std::vector<double>& matrix,
+                                                         std::int64_t side, bool with_vectors) {
   std::vector<double> values(static_cast<std::size_t>(side));
   const int n = static_cast<int>(side);
   int info = 0;
@@ -71,20 +74,13 @@ std::vector<double> eigen(std::vector<double>& matrix, std::int64_t side, bool w
   std::vector<double> work(static_cast<std::size_t>(wanted));
   blas::blas().LAPACK_dsyev(&job, "U", &n, matrix.data(), &n, values.data(), work.data(), &wanted,
                             &info);
-  if (info != 0) {
-    throw DeviceError("E-LAPACK", "dsyev found no eigenvalues of an edit's factors");
-  }
-  return values;
+  return info == 0 ? std::optional(std::move(values)) : std::nullopt;
 }
-
-}  // namespace
 
 std::vector<double> unit_vector(std::span<const double> values, const std::string& where) {
   const double norm = norm_of(values);
-  for (const double value : values) {
-    if (!std::isfinite(value)) {
-      throw FormatError("E-EDIT-DIRECTION", where, "a component is not finite");
-    }
+  if (!all_finite(values)) {
+    throw FormatError("E-EDIT-DIRECTION", where, "a component is not finite");
   }
   if (!(norm > 0.0)) {
     throw FormatError("E-EDIT-DIRECTION", where, "the vector is zero: it has no direction");
@@ -140,9 +136,9 @@ EditSpectrum spectrum_of(const LowRankEdit& edit) {
   }
   // The singular values of b a are the roots of the eigenvalues of S (a a^T) S, S^2 = b^T b.
   const auto r = static_cast<std::size_t>(edit.rank);
-  std::vector<double> vectors = gram_of_columns(edit);
+  std::vector<double> vectors = gram_of(edit.b, edit.rank, edit.rows, false);
   const std::vector<double> values = eigen(vectors, edit.rank, true);
-  const std::vector<double> rows = gram_of_rows(edit);
+  const std::vector<double> rows = gram_of(edit.a, edit.rank, edit.cols, true);
   const auto n = static_cast<int>(edit.rank);
   for (std::size_t k = 0; k < r; ++k) {
     const double root = std::sqrt(std::max(values[k], 0.0));

@@ -20,21 +20,10 @@ struct StoredFactors {
   std::vector<double> right;
 };
 
-std::vector<double> turned_matrix(const std::vector<float>& matrix, std::int64_t rows,
-                                  std::int64_t cols) {
-  std::vector<double> out(matrix.size());
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-      out[as_size(j * rows + i)] = matrix[as_size(i * cols + j)];
-    }
-  }
-  return out;
-}
-
 StoredFactors stored_factors(const model::MatrixRecord& matrix, const LowRankEdit& edit) {
   if (matrix.transposed) {
-    return {turned_matrix(edit.a, edit.rank, edit.cols),
-            turned_matrix(edit.b, edit.rows, edit.rank)};
+    return {turned<double>(edit.a, edit.rank, edit.cols),
+            turned<double>(edit.b, edit.rows, edit.rank)};
   }
   return {{edit.b.begin(), edit.b.end()}, {edit.a.begin(), edit.a.end()}};
 }

@@ -6,11 +6,14 @@
 // are written.
 #pragma once
 
+#include "core/integers.hpp"
 #include "decode/rewrite_matrix.hpp"
 #include "engine/source_watch.hpp"
 #include "model/model_index.hpp"
 #include "write/scratch_file.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,9 +41,26 @@ struct Matrix {
   std::vector<double> values;
 };
 
+/// `matrix`, rows x cols, row-major, turned: cols x rows.
+template <typename To, typename From>
+std::vector<To> turned(const std::vector<From>& matrix, std::int64_t rows, std::int64_t cols) {
+  std::vector<To> out(matrix.size());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < cols; ++j) {
+      out[as_size(j * rows + i)] = static_cast<To>(matrix[as_size(i * cols + j)]);
+    }
+  }
+  return out;
+}
+
 /// `values` over their norm. Errors: FormatError E-EDIT-DIRECTION naming `where` for what is not
 /// finite or has no length.
 std::vector<double> unit_vector(std::span<const double> values, const std::string& where);
+
+template <typename Values>
+bool all_finite(const Values& values) {
+  return std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(value); });
+}
 
 /// W - alpha W v v^T (right) or W - alpha u u^T W (left): `direction` is the unit vector, `image`
 /// W v or W^T u.
@@ -87,6 +107,11 @@ struct EditSpectrum {
   double norm = 0.0;          ///< Frobenius
   std::vector<double> sigma;  ///< descending, as many as the factors have rows
 };
+
+/// Ascending eigenvalues of a symmetric matrix, or nothing where LAPACK finds none; the matrix is
+/// overwritten, `with_vectors` by its vectors, one a column (column-major).
+std::optional<std::vector<double>> symmetric_eigenvalues(std::vector<double>& matrix,
+                                                         std::int64_t side, bool with_vectors);
 
 /// From the Gram matrices of the factors: values below 1e-8 of the largest are rounding.
 EditSpectrum spectrum_of(const LowRankEdit& edit);

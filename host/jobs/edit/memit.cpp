@@ -4,6 +4,7 @@
 #include "matrix_edit.hpp"
 
 #include "blas/blas.hpp"
+#include "core/constants.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -20,8 +21,7 @@ namespace {
 constexpr double kSymmetric = 1e-4;  ///< float32 sums over tokens agree better than this
 
 void require_finite(const Matrix& matrix, const std::string& what) {
-  if (!std::all_of(matrix.values.begin(), matrix.values.end(),
-                   [](double value) { return std::isfinite(value); })) {
+  if (!all_finite(matrix.values)) {
     throw FormatError("E-EDIT-VALUES", what, "holds numbers that are not finite");
   }
 }
@@ -60,7 +60,7 @@ std::vector<double> covariance_factor(const Matrix& covariance, std::int64_t sid
     }
     norm = std::max(norm, sum);
   }
-  condition = std::numeric_limits<double>::infinity();
+  condition = kInfinity;
   if (!cholesky(factor, side)) {
     refuse_singular(condition);
   }
@@ -83,18 +83,9 @@ std::vector<double> covariance_factor(const Matrix& covariance, std::int64_t sid
 
 /// Largest over smallest eigenvalue; `another`: one more that the equations have.
 double condition_of(std::vector<double> matrix, std::int64_t side, std::optional<double> another) {
-  std::vector<double> values(static_cast<std::size_t>(side));
-  const int n = static_cast<int>(side);
-  int info = 0;
-  int wanted = -1;
-  double size = 0.0;
-  blas::blas().LAPACK_dsyev("N", "U", &n, matrix.data(), &n, values.data(), &size, &wanted, &info);
-  wanted = static_cast<int>(size);
-  std::vector<double> work(static_cast<std::size_t>(wanted));
-  blas::blas().LAPACK_dsyev("N", "U", &n, matrix.data(), &n, values.data(), work.data(), &wanted,
-                            &info);
-  const double least = std::min(values.front(), another.value_or(values.front()));
-  return info == 0 && least > 0.0 ? values.back() / least : std::numeric_limits<double>::infinity();
+  const auto values = symmetric_eigenvalues(matrix, side, false);
+  const double least = values ? std::min(values->front(), another.value_or(values->front())) : 0.0;
+  return least > 0.0 ? values->back() / least : kInfinity;
 }
 
 /// W' - W through the keys' own equations: n <= in.
@@ -116,14 +107,7 @@ LowRankEdit by_keys(std::vector<double> whitened, const Matrix& values, std::int
   edit.cols = inputs;
   edit.rank = values.cols;
   edit.b.assign(values.values.begin(), values.values.end());
-  edit.a.resize(whitened.size());
-  const auto rows = static_cast<std::size_t>(inputs);
-  const auto count = static_cast<std::size_t>(values.cols);
-  for (std::size_t i = 0; i < rows; ++i) {
-    for (std::size_t k = 0; k < count; ++k) {
-      edit.a[k * rows + i] = static_cast<float>(whitened[i * count + k]);
-    }
-  }
+  edit.a = turned<float>(whitened, inputs, values.cols);
   return edit;
 }
 

@@ -58,8 +58,7 @@ std::vector<float> factor(ByteSource& source, const input::SafetensorsTensor& te
   view.row_stride_bytes = static_cast<std::int64_t>(tensor.bytes) / view.rows;
   std::vector<float> values(static_cast<std::size_t>(view.rows * view.cols));
   decode::decode_matrix(view, values.data(), view.cols);
-  if (!std::all_of(values.begin(), values.end(),
-                   [](float value) { return std::isfinite(value); })) {
+  if (!all_finite(values)) {
     throw FormatError("E-PATCH-FORMAT", source.name(),
                       fmt::format("{} holds numbers that are not finite", excerpt(tensor.name)));
   }

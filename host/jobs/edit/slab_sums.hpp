@@ -37,8 +37,7 @@ bool each_slab(engine::SourceWatch& watch, const model::MatrixRecord& matrix, Us
   const std::int64_t unit = std::max<std::int64_t>(1, matrix.encoding.block_rows);
   return engine::for_each_slab(
       *input, unit, [&](const decode::EncodedMatrix& slab, std::span<const float> values) {
-        if (!std::all_of(values.begin(), values.end(),
-                         [](float value) { return std::isfinite(value); })) {
+        if (!all_finite(values)) {
           throw FormatError("E-EDIT-VALUES", model::matrix_name(matrix),
                             "holds weights that are not finite: it cannot be edited");
         }
