@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 python3-venv libcli11-dev libhdf5-dev libopenblas-dev liblapacke-dev
-          nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
+          libcurl4-openssl-dev nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
           zlib1g-dev libgtest-dev)
 if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
   packages+=(hdf5-tools tmux dpkg-dev file xz-utils)

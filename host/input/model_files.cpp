@@ -41,7 +41,18 @@ void open_folder(ModelStore& store, const OpenOptions& options, ModelFiles& mode
   }
 }
 
+/// A set by its index: what can name one where no folder can be listed.
+void open_index(ModelStore& store, const OpenOptions& options, ModelFiles& model) {
+  FolderListing listing;
+  listing.indexes = {store.file()};
+  open_safetensors_folder(store, listing, options, model);
+  read_config(store, stem_of(model.shards.front().file_name), options, model);
+}
+
 void open_file(ModelStore& store, const OpenOptions& options, ModelFiles& model) {
+  if (store.file().ends_with(".safetensors.index.json")) {
+    return open_index(store, options, model);
+  }
   Shard shard = open_shard(store, store.file());
   if (detect_container(*shard.source) == FileKind::kGguf) {
     return open_gguf_model(store, std::move(shard), options, model);

@@ -45,7 +45,8 @@ struct SchemeList {
        [](const std::string& address) { return open_local_store(path_of_file_address(address)); },
        std::nullopt},
       {"hf", refuse_remote_address, StoreWrapping{}},
-      {"https", refuse_remote_address, StoreWrapping{}},
+      {"https", open_https_store, StoreWrapping{}},
+      {"http", open_https_store, StoreWrapping{}},
       {"s3", refuse_remote_address, StoreWrapping{}}};
 
   /// Under the mutex.

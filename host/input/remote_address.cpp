@@ -1,4 +1,5 @@
-// Owns parsing addresses, and refusing them where no store is built in.
+#include "remote_address.hpp"
+
 #include "store_schemes.hpp"
 
 #include "core/text_parts.hpp"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <vector>
 
 namespace vindex::input {
@@ -17,12 +19,12 @@ namespace {
 struct RemoteForm {
   std::string_view name;
   std::string_view form;
-  std::size_t max_parts;  ///< 0: no bound
 };
 
-constexpr std::array<RemoteForm, 3> kForms = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]", 2},
-                                               {"https", "https://HOST/PATH", 0},
-                                               {"s3", "s3://BUCKET/KEY", 0}}};
+constexpr std::array<RemoteForm, 4> kForms = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]"},
+                                               {"https", "https://HOST/PATH"},
+                                               {"http", "http://HOST/PATH"},
+                                               {"s3", "s3://BUCKET/KEY"}}};
 
 /// What is wrong with the parts behind "://"; empty where nothing is.
 std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
@@ -30,8 +32,21 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
                   [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F; })) {
     return "a space or control character";
   }
+  const bool is_url = scheme.name.starts_with("http");
+  if (is_url && rest.find('#') != std::string_view::npos) {
+    return "a # that is not written as %23";
+  }
+  if (is_url) {
+    rest = rest.substr(0, rest.find('?'));
+  }
   std::vector<std::string_view> parts = split(rest, '/');
-  if (scheme.max_parts > 0 && parts.size() == scheme.max_parts) {
+  if (is_url && parts.front().find('@') != std::string_view::npos) {
+    return "a name or password for the server, which results would keep";
+  }
+  if (scheme.name == "hf" && parts.size() > 2) {
+    return "more parts than an address has";
+  }
+  if (scheme.name == "hf" && parts.size() == 2) {
     // A revision is one more part, of which there may be none.
     const std::vector<std::string_view> last = split(parts.back(), '@');
     if (last.size() > 2) {
@@ -39,16 +54,17 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
     }
     parts.pop_back();
     parts.insert(parts.end(), last.begin(), last.end());
-  } else if (scheme.max_parts > 0 && parts.size() > scheme.max_parts) {
-    return "more parts than an address has";
   }
   if (parts.size() < 2 ||
       std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return part.empty(); })) {
     return "an empty part";
   }
-  if (std::any_of(parts.begin(), parts.end(),
-                  [](std::string_view part) { return part == ".." || part == "."; })) {
-    return "a part that is . or ..";
+  if (std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+        const std::string plain = percent_decoded(part);
+        return plain == ".." || plain == "." ||
+               plain.find_first_of(std::string_view("/\0", 2)) != std::string::npos;
+      })) {
+    return "a part that is . or .. or holds a hidden /";
   }
   return std::string();
 }
@@ -68,7 +84,34 @@ std::optional<std::string_view> scheme_of(std::string_view address) {
   return address.substr(0, end);
 }
 
-std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address) {
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.' || c == '_' || c == '~';
+    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char value = static_cast<unsigned char>(text[i]);
+    if (text[i] == '%' && text.size() - i > 2) {
+      const char* const digits = text.data() + i + 1;
+      unsigned char decoded = 0;
+      if (std::from_chars(digits, digits + 2, decoded, 16).ptr == digits + 2) {
+        value = decoded;
+        i += 2;
+      }
+    }
+    out += static_cast<char>(value);
+  }
+  return out;
+}
+
+void check_remote_address(const std::string& address) {
   const std::string_view name = scheme_of(address).value_or(std::string_view());
   const auto* form = std::find_if(kForms.begin(), kForms.end(), [&](const RemoteForm& candidate) {
     return candidate.name == name;
@@ -83,9 +126,14 @@ std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address) {
     throw UsageError("E-REMOTE-ADDRESS",
                      fmt::format("{}: {}; the form is {}", excerpt(address), fault, form->form));
   }
-  throw UsageError("E-REMOTE", fmt::format("{}: remote models are not read yet; fetch it and give "
-                                           "its folder or file",
-                                           excerpt(address)));
+}
+
+std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address) {
+  check_remote_address(address);
+  throw UsageError("E-REMOTE",
+                   fmt::format("{}: models of this scheme are not read yet; fetch it and give "
+                               "its folder or file",
+                               excerpt(address)));
 }
 
 }  // namespace vindex::input

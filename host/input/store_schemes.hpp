@@ -18,10 +18,12 @@ std::optional<std::string_view> scheme_of(std::string_view address);
 std::shared_ptr<ModelStore> open_local_store(const std::string& path);
 std::string path_of_file_address(const std::string& address);
 
-/// remote_address.cpp: hf://ORGANISATION/REPOSITORY[@REVISION], https://HOST/PATH, s3://BUCKET/KEY.
-/// Throws before any request: UsageError E-REMOTE-ADDRESS for an address that is malformed (an
-/// empty part, "..", spaces, control characters, another scheme), UsageError E-REMOTE for a
-/// well-formed one: remote models are not read yet.
+/// https_store.cpp: https://HOST/PATH and http://HOST/PATH, one file and what lies beside it.
+/// Throws before any request: UsageError E-REMOTE-ADDRESS (remote_address.hpp).
+std::shared_ptr<ModelStore> open_https_store(const std::string& address);
+
+/// remote_address.cpp. Throws UsageError E-REMOTE-ADDRESS for an address that is malformed or of
+/// an unknown scheme, UsageError E-REMOTE for a well-formed one: no store of it is built in.
 std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address);
 
 }  // namespace vindex::input

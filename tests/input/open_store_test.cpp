@@ -23,25 +23,65 @@ TEST(OpenStoreTest, LocalPathsPass) {
 }
 
 TEST(OpenStoreTest, WellFormedOnesAreNotReadYet) {
-  for (const char* address :
-       {"hf://org/repo", "hf://org/repo@main", "hf://org/repo.v1@refs-pr-1", "https://host/a",
-        "https://host/a/b@c?d=1", "s3://bucket/key", "s3://bucket/a/b/c.gguf"}) {
+  for (const char* address : {"hf://org/repo", "hf://org/repo@main", "hf://org/repo.v1@refs-pr-1",
+                              "s3://bucket/key", "s3://bucket/a/b/c.gguf"}) {
     EXPECT_EQ(id_of(address), "E-REMOTE") << address;
   }
 }
 
+TEST(OpenStoreTest, AUrlNamesOneFileAndThoseBesideIt) {
+  const auto store = open_store("https://host/a/b%20c-00001-of-00002.gguf?d=1");
+  EXPECT_EQ(store->file(), "b c-00001-of-00002.gguf");
+  EXPECT_EQ(store->location(store->file()), "https://host/a/b%20c-00001-of-00002.gguf?d=1");
+  EXPECT_EQ(store->location("b c-00002-of-00002.gguf"),
+            "https://host/a/b%20c-00002-of-00002.gguf?d=1");
+  EXPECT_EQ(store->location({}), "https://host/a/");
+  EXPECT_EQ(testing::error_of([&] { store->list(); }).substr(0, 13), "E-REMOTE-LIST");
+}
+
 TEST(OpenStoreTest, MalformedOnesAreSaidToBe) {
   using namespace std::string_literals;
-  for (const std::string& address :
-       {"hf://"s,           "hf://org"s,          "hf://org/"s,         "hf:///repo"s,
-        "hf://org/repo@"s,  "hf://org/@main"s,    "hf://org/repo@a@b"s, "hf://org/repo/more"s,
-        "hf://../repo"s,    "hf://org/.."s,       "hf://org/re po"s,    "hf://org/re\npo"s,
-        "hf://org/re\0po"s, "https://"s,          "https://host"s,      "https://host/"s,
-        "https://host//a"s, "https://host/../a"s, "s3://bucket"s,       "s3://bucket/"s,
-        "s3:///key"s,       "s3://b/\x7f"s,       "http://host/a"s,     "gs://bucket/key"s,
-        "FILE:///a"s,       "HF://org/repo"s,     "file://"s,           "file://host/a"s,
-        "file://a"s,        "file:///a b"s,       "file:///%"s,         "file:///%2"s,
-        "file:///%zz"s,     "file:///a%00"s,      "file:///a?b"s,       "file:///a#b"s}) {
+  for (const std::string& address : {"hf://"s,
+                                     "hf://org"s,
+                                     "hf://org/"s,
+                                     "hf:///repo"s,
+                                     "hf://org/repo@"s,
+                                     "hf://org/@main"s,
+                                     "hf://org/repo@a@b"s,
+                                     "hf://org/repo/more"s,
+                                     "hf://../repo"s,
+                                     "hf://org/.."s,
+                                     "hf://org/re po"s,
+                                     "hf://org/re\npo"s,
+                                     "hf://org/re\0po"s,
+                                     "https://"s,
+                                     "https://host"s,
+                                     "https://host/"s,
+                                     "https://host//a"s,
+                                     "https://host/../a"s,
+                                     "s3://bucket"s,
+                                     "s3://bucket/"s,
+                                     "s3:///key"s,
+                                     "s3://b/\x7f"s,
+                                     "http://host"s,
+                                     "gs://bucket/key"s,
+                                     "FILE:///a"s,
+                                     "HF://org/repo"s,
+                                     "file://"s,
+                                     "file://host/a"s,
+                                     "file://a"s,
+                                     "file:///a b"s,
+                                     "file:///%"s,
+                                     "file:///%2"s,
+                                     "file:///%zz"s,
+                                     "file:///a%00"s,
+                                     "file:///a?b"s,
+                                     "file:///a#b"s,
+                                     "https://me:it@host/a"s,
+                                     "https://host/a#b"s,
+                                     "https://host/%2e%2e/a"s,
+                                     "https://host/a%2Fb"s,
+                                     "https://host/a%00"s}) {
     EXPECT_EQ(id_of(address), "E-REMOTE-ADDRESS") << address;
   }
 }
