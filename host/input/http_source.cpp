@@ -212,16 +212,20 @@ class HttpSource final : public ByteSource {
   void open();
   std::vector<ReadRequest> without_kept(std::span<const ReadRequest> requests);
   void read_parts(std::span<Part> parts, bool resolved);
-  bool check_head(const HttpHead& head, Part& part) const;
-  std::string url(bool resolved) const {
+  bool check_head(const HttpHead& head, Part& part, const std::string& tag) const;
+  /// Where to ask, and the version that the answers must have.
+  std::pair<std::string, std::string> url_and_tag(bool resolved) const {
     const std::lock_guard lock(mutex_);
-    return resolved ? resolved_ : file_.url;
+    // Behind another redirect the same bytes may have another tag; a pinned URL vouches for them.
+    return {resolved ? resolved_ : file_.url, resolved || !is_pinned() ? tag_ : std::string()};
   }
+  bool is_pinned() const { return !file_.revision.empty(); }
 
   std::shared_ptr<HttpClient> client_;
   HttpFile file_;
   SourceIdentity opened_;
   mutable std::mutex mutex_;
+  std::string tag_;              ///< of the answers
   std::string resolved_;         ///< behind the redirects: asked until it is refused
   std::vector<std::byte> kept_;  ///< the first bytes
 };
@@ -278,10 +282,14 @@ void HttpSource::open() {
     throw_status(file_.name, head);
   }
   resolved_ = exchange.final_url;
+  tag_ = opened_.version;
+  if (is_pinned()) {
+    opened_.version = file_.revision;
+  }
 }
 
 SourceIdentity HttpSource::identity() const {
-  if (file_.pinned) {
+  if (is_pinned()) {
     return opened_;
   }
   HttpExchange exchange;
@@ -335,8 +343,9 @@ std::vector<ReadRequest> HttpSource::without_kept(std::span<const ReadRequest> r
   return left;
 }
 
-/// Whether the body is what `part` waits for; else says in it what is wrong.
-bool HttpSource::check_head(const HttpHead& head, Part& part) const {
+/// Whether the body is what `part` waits for; else says in it what is wrong. `tag`: its version;
+/// empty: any.
+bool HttpSource::check_head(const HttpHead& head, Part& part, const std::string& tag) const {
   part.received = 0;
   part.current = 0;
   part.fault.clear();
@@ -356,12 +365,12 @@ bool HttpSource::check_head(const HttpHead& head, Part& part) const {
     part.fault = "the server sends another range than was asked for";
   }
   part.changed = range && part.fault.empty() &&
-                 (range->total != opened_.bytes || version_of_head(head) != opened_.version);
+                 (range->total != opened_.bytes || (!tag.empty() && version_of_head(head) != tag));
   return part.fault.empty() && !part.changed;
 }
 
 void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
-  const std::string asked = url(resolved);
+  const auto [asked, tag] = url_and_tag(resolved);
   std::vector<HttpExchange> exchanges(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Part& part = parts[i];
@@ -369,10 +378,10 @@ void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
     exchange.url = asked;
     exchange.fields = {range_field(part.offset, part.bytes)};
     // A weak tag matches nothing, and a server that redirects has tags of its own.
-    if (!file_.pinned && resolved && asked == file_.url && opened_.version.starts_with('"')) {
+    if (!is_pinned() && resolved && asked == file_.url && opened_.version.starts_with('"')) {
       exchange.fields.push_back("If-Match: " + opened_.version);
     }
-    exchange.begin = [&](const HttpHead& head) { return check_head(head, part); };
+    exchange.begin = [&, tag = tag](const HttpHead& head) { return check_head(head, part, tag); };
     exchange.body = [&](std::span<const std::byte> data) { return part.take(data); };
   }
   client_->perform(exchanges);
@@ -401,6 +410,7 @@ void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
   if (!resolved) {
     const std::lock_guard lock(mutex_);
     resolved_ = exchanges.front().final_url;
+    tag_ = version_of_head(exchanges.front().head);
   }
 }
 

@@ -14,8 +14,8 @@ namespace vindex::input {
 
 struct HttpFile {
   std::string url;
-  std::string name;     ///< in messages, printable, without what is secret in the URL
-  bool pinned = false;  ///< the URL names one version for ever: identity() asks nobody
+  std::string name;      ///< in messages, printable, without what is secret in the URL
+  std::string revision;  ///< where the URL names one version for ever: identity() asks nobody
 };
 
 /// Asks for the first 128 KiB, which are kept until the header has been read. A server that sends

@@ -51,7 +51,7 @@ class HttpsStore final : public ModelStore {
   HttpFile named(std::string_view name) const {
     // What stands behind ? may be a secret: it is in no message.
     const std::string shown = folder_ + percent_encoded(name.empty() ? file_ : name);
-    return {.url = location(name), .name = printable(shown), .pinned = false};
+    return {.url = location(name), .name = printable(shown), .revision = {}};
   }
 
   std::string address_;

@@ -44,7 +44,7 @@ struct SchemeList {
       {std::string(kFileScheme),
        [](const std::string& address) { return open_local_store(path_of_file_address(address)); },
        std::nullopt},
-      {"hf", refuse_remote_address, StoreWrapping{}},
+      {"hf", open_hf_store, StoreWrapping{}},
       {"https", open_https_store, StoreWrapping{}},
       {"http", open_https_store, StoreWrapping{}},
       {"s3", refuse_remote_address, StoreWrapping{}}};

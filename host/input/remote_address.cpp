@@ -21,10 +21,11 @@ struct RemoteForm {
   std::string_view form;
 };
 
-constexpr std::array<RemoteForm, 4> kForms = {{{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION]"},
-                                               {"https", "https://HOST/PATH"},
-                                               {"http", "http://HOST/PATH"},
-                                               {"s3", "s3://BUCKET/KEY"}}};
+constexpr std::array<RemoteForm, 4> kForms = {
+    {{"hf", "hf://ORGANISATION/REPOSITORY[@REVISION][/PATH]"},
+     {"https", "https://HOST/PATH"},
+     {"http", "http://HOST/PATH"},
+     {"s3", "s3://BUCKET/KEY"}}};
 
 /// What is wrong with the parts behind "://"; empty where nothing is.
 std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
@@ -43,24 +44,28 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
   if (is_url && parts.front().find('@') != std::string_view::npos) {
     return "a name or password for the server, which results would keep";
   }
-  if (scheme.name == "hf" && parts.size() > 2) {
-    return "more parts than an address has";
+  if (scheme.name == "hf" && parts.size() > 2 && parts.back().empty()) {
+    parts.pop_back();  // PATH/ names a folder
   }
-  if (scheme.name == "hf" && parts.size() == 2) {
+  if (scheme.name == "hf" && parts.size() >= 2) {
     // A revision is one more part, of which there may be none.
-    const std::vector<std::string_view> last = split(parts.back(), '@');
+    const std::vector<std::string_view> last = split(parts[1], '@');
     if (last.size() > 2) {
       return "two revisions";
     }
-    parts.pop_back();
-    parts.insert(parts.end(), last.begin(), last.end());
+    if (last.size() == 2 && percent_decoded(last.back()).find("..") != std::string::npos) {
+      return "a revision with ..";
+    }
+    parts[1] = last.front();
+    parts.insert(parts.end(), last.begin() + 1, last.end());
   }
   if (parts.size() < 2 ||
       std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return part.empty(); })) {
     return "an empty part";
   }
-  if (std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
-        const std::string plain = percent_decoded(part);
+  if (std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+        // The Hub gets every letter as it stands; of a revision %2F is a slash.
+        const std::string plain = is_url ? percent_decoded(part) : std::string(part);
         return plain == ".." || plain == "." ||
                plain.find_first_of(std::string_view("/\0", 2)) != std::string::npos;
       })) {
@@ -82,6 +87,32 @@ std::optional<std::string_view> scheme_of(std::string_view address) {
     return std::nullopt;
   }
   return address.substr(0, end);
+}
+
+HubAddress hub_address(const std::string& address) {
+  check_remote_address(address);
+  std::vector<std::string_view> parts =
+      split(std::string_view(address).substr(address.find("://") + 3), '/');
+  HubAddress out;
+  const std::size_t at = parts[1].find('@');
+  out.repository = std::string(parts[0]) + "/" + std::string(parts[1].substr(0, at));
+  std::size_t next = 2;
+  if (at != std::string_view::npos) {
+    out.revision = percent_decoded(parts[1].substr(at + 1));
+    if (out.revision == "refs" && parts.size() > 3 && (parts[2] == "pr" || parts[2] == "convert")) {
+      out.revision += "/" + std::string(parts[2]) + "/" + std::string(parts[3]);
+      next = 4;
+    }
+  }
+  for (; next < parts.size(); ++next) {
+    const bool is_last = next + 1 == parts.size();
+    if (is_last && parts[next].find('.') != std::string_view::npos) {
+      out.file = parts[next];
+    } else if (!parts[next].empty()) {
+      out.folder += std::string(parts[next]) + "/";
+    }
+  }
+  return out;
 }
 
 std::string percent_encoded(std::string_view text) {

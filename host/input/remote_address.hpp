@@ -10,6 +10,19 @@ namespace vindex::input {
 /// empty part, "..", spaces, control characters, a fragment, a name or password for the server.
 void check_remote_address(const std::string& address);
 
+/// hf://ORGANISATION/REPOSITORY[@REVISION][/PATH]. PATH names a folder where its last part has no
+/// dot, or a slash follows it, else a file. A revision has no slash (%2F stands for one) but for
+/// refs/pr/N and refs/convert/NAME.
+struct HubAddress {
+  std::string repository;  ///< "ORGANISATION/REPOSITORY"
+  std::string revision;    ///< empty: what the repository shows by itself
+  std::string folder;      ///< with a slash at its end; empty: all of it
+  std::string file;        ///< empty: the folder is meant
+};
+
+/// Errors: those of check_remote_address().
+HubAddress hub_address(const std::string& address);
+
 /// Everything but letters, digits, "-", ".", "_", "~" as %XX: one component of a path.
 std::string percent_encoded(std::string_view text);
 /// %XX as the byte; a % that no two hexadecimal digits follow stays.

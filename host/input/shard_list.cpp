@@ -16,9 +16,9 @@ constexpr std::size_t kNamesShown = 10;
 
 Shard open_shard(ModelStore& store, const std::string& name) {
   Shard shard;
-  shard.path = store.location(name);
   shard.file_name = name;
   shard.source = store.open(name);
+  shard.path = store.location(name);  // a store that pins a revision knows it now
   shard.identity = shard.source->identity_at_opening();
   return shard;
 }

@@ -22,6 +22,11 @@ std::string path_of_file_address(const std::string& address);
 /// Throws before any request: UsageError E-REMOTE-ADDRESS (remote_address.hpp).
 std::shared_ptr<ModelStore> open_https_store(const std::string& address);
 
+/// hf_store.cpp: hf://ORGANISATION/REPOSITORY[@REVISION][/PATH]. Throws before any request: as
+/// above, and what hub_environment() throws; MissingInputError E-FOLDER-EMPTY where HF_HUB_OFFLINE
+/// is set and the cache lacks the repository.
+std::shared_ptr<ModelStore> open_hf_store(const std::string& address);
+
 /// remote_address.cpp. Throws UsageError E-REMOTE-ADDRESS for an address that is malformed or of
 /// an unknown scheme, UsageError E-REMOTE for a well-formed one: no store of it is built in.
 std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address);

@@ -199,7 +199,7 @@ TEST_F(PathsTest, AFolderOfLinksIsMeasuredWithAWarning) {
 
 TEST_F(PathsTest, RemoteModelsAreRefusedByEveryVerb) {
   for (const auto& [address, id] :
-       std::vector<std::pair<std::string, std::string>>{{"hf://org/repo@main", "E-REMOTE"},
+       std::vector<std::pair<std::string, std::string>>{{"hf://org//repo", "E-REMOTE-ADDRESS"},
                                                         {"s3://bucket/model.gguf", "E-REMOTE"},
                                                         {"hf://org/../repo", "E-REMOTE-ADDRESS"},
                                                         {"https://h/../m.gguf", "E-REMOTE-ADDRESS"},

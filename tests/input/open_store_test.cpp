@@ -1,6 +1,7 @@
 // Addresses: local paths, file://, remote ones that are refused, and schemes that are added.
 #include "input/open_store.hpp"
 
+#include "input/remote_address.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/unsteady_store.hpp"
@@ -23,10 +24,22 @@ TEST(OpenStoreTest, LocalPathsPass) {
 }
 
 TEST(OpenStoreTest, WellFormedOnesAreNotReadYet) {
-  for (const char* address : {"hf://org/repo", "hf://org/repo@main", "hf://org/repo.v1@refs-pr-1",
-                              "s3://bucket/key", "s3://bucket/a/b/c.gguf"}) {
+  for (const char* address : {"s3://bucket/key", "s3://bucket/a/b/c.gguf"}) {
     EXPECT_EQ(id_of(address), "E-REMOTE") << address;
   }
+}
+
+TEST(OpenStoreTest, PartsOfAHubAddress) {
+  const auto parts = [](const std::string& address) {
+    const HubAddress hub = hub_address(address);
+    return hub.repository + "|" + hub.revision + "|" + hub.folder + "|" + hub.file;
+  };
+  EXPECT_EQ(parts("hf://org/repo"), "org/repo|||");
+  EXPECT_EQ(parts("hf://org/repo.v1@v1.0"), "org/repo.v1|v1.0||");
+  EXPECT_EQ(parts("hf://org/repo@main/a.gguf"), "org/repo|main||a.gguf");
+  EXPECT_EQ(parts("hf://org/repo@a%2Fb/Q4_K_M"), "org/repo|a/b|Q4_K_M/|");
+  EXPECT_EQ(parts("hf://org/repo/v1.0/"), "org/repo||v1.0/|");
+  EXPECT_EQ(parts("hf://org/repo@refs/pr/1/x/a.json"), "org/repo|refs/pr/1|x/|a.json");
 }
 
 TEST(OpenStoreTest, AUrlNamesOneFileAndThoseBesideIt) {
@@ -48,7 +61,6 @@ TEST(OpenStoreTest, MalformedOnesAreSaidToBe) {
                                      "hf://org/repo@"s,
                                      "hf://org/@main"s,
                                      "hf://org/repo@a@b"s,
-                                     "hf://org/repo/more"s,
                                      "hf://../repo"s,
                                      "hf://org/.."s,
                                      "hf://org/re po"s,
@@ -81,7 +93,9 @@ TEST(OpenStoreTest, MalformedOnesAreSaidToBe) {
                                      "https://host/a#b"s,
                                      "https://host/%2e%2e/a"s,
                                      "https://host/a%2Fb"s,
-                                     "https://host/a%00"s}) {
+                                     "https://host/a%00"s,
+                                     "hf://org/repo@a%2F../b"s,
+                                     "hf://org/repo/../b"s}) {
     EXPECT_EQ(id_of(address), "E-REMOTE-ADDRESS") << address;
   }
 }

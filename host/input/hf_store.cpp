@@ -1,0 +1,211 @@
+// Owns hf:// as a store: one repository of the Hugging Face Hub at one commit. One request lists
+// it; files that the shared cache has are read there, which is never written.
+#include "http_source.hpp"
+#include "hub_environment.hpp"
+#include "model_store.hpp"
+#include "remote_address.hpp"
+#include "store_schemes.hpp"
+
+#include "core/json.hpp"
+#include "core/path_kind.hpp"
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace vindex::input {
+
+namespace {
+
+constexpr std::size_t kLargestListing = std::size_t{64} << 20U;
+
+bool is_commit(const std::string& text) {
+  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+/// Each component of `path` by itself, so that the slashes stay.
+std::string encoded_path(const std::string& path) {
+  std::string out;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    out += (begin > 0 ? "/" : "") + percent_encoded(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+class HfStore final : public ModelStore {
+ public:
+  HfStore(std::string address, HubAddress parts, HubEnvironment hub)
+      : address_(std::move(address)),
+        parts_(std::move(parts)),
+        hub_(std::move(hub)),
+        client_(std::make_shared<HttpClient>(
+            http_limits_of_environment(),
+            HttpCredential{.origin = origin_of(hub_.endpoint), .bearer = hub_.token})) {}
+
+  const std::string& address() const override { return address_; }
+  const std::string& file() const override { return parts_.file; }
+  std::string location(std::string_view name) const override {
+    std::string revision;
+    {
+      const std::lock_guard lock(mutex_);
+      revision = commit_.empty() ? parts_.revision : commit_;
+    }
+    std::string path = parts_.folder + std::string(name);
+    if (name.empty() && !path.empty()) {
+      path.pop_back();
+    }
+    return fmt::format("hf://{}{}{}{}{}", parts_.repository, revision.empty() ? "" : "@", revision,
+                       path.empty() ? "" : "/", path);
+  }
+
+  std::vector<StoreMember> list() override {
+    resolve();
+    std::set<std::pair<std::string, bool>> seen;
+    for (const std::string& path : paths_) {
+      if (path.starts_with(parts_.folder)) {
+        const std::string rest = path.substr(parts_.folder.size());
+        const std::size_t slash = rest.find('/');
+        seen.emplace(rest.substr(0, slash), slash != std::string::npos);
+      }
+    }
+    if (seen.empty()) {
+      throw MissingInputError("E-FOLDER-EMPTY",
+                              printable(location({})) + ": the repository has no such folder");
+    }
+    std::vector<StoreMember> members;
+    for (const auto& [name, folder] : seen) {
+      members.push_back({name, folder});
+    }
+    return members;
+  }
+
+  MemberState state(std::string_view name) override {
+    resolve();
+    MemberState out;
+    if (paths_.contains(parts_.folder + std::string(name))) {
+      out.presence = MemberState::Presence::kPresent;
+    }
+    return out;
+  }
+
+ private:
+  /// What the revision means, once for the life of the store: all files are of one commit.
+  void resolve() {
+    const std::lock_guard resolving(resolving_);
+    if (!commit_.empty()) {
+      return;
+    }
+    const std::string where = printable(location({}));
+    const std::string text = http_text(
+        *client_,
+        {.url = fmt::format("{}/api/models/{}/revision/{}", hub_.endpoint,
+                            encoded_path(parts_.repository),
+                            percent_encoded(parts_.revision.empty() ? "main" : parts_.revision)),
+         .name = where,
+         .revision = {}},
+        kLargestListing);
+    JsonLimits limits;
+    limits.bytes = kLargestListing;
+    limits.depth = 64;
+    const JsonValue answer = parse_json(text, where, limits);
+    const JsonValue* const sha = answer.find("sha");
+    const JsonValue* const siblings = answer.find("siblings");
+    if (sha == nullptr || sha->as_string() == nullptr || !is_commit(*sha->as_string()) ||
+        siblings == nullptr || siblings->as_array() == nullptr) {
+      throw RemoteError("E-REMOTE-ANSWER", where + ": the Hub's answer names no commit or no files",
+                        false);
+    }
+    for (const JsonValue& sibling : *siblings->as_array()) {
+      const JsonValue* const path = sibling.find("rfilename");
+      if (path != nullptr && path->as_string() != nullptr) {
+        paths_.insert(*path->as_string());
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    commit_ = *sha->as_string();
+  }
+
+  std::unique_ptr<ByteSource> open_member(std::string_view name) override {
+    resolve();
+    const std::string path = parts_.folder + std::string(name);
+    const std::string shown = printable(location(name));
+    if (!paths_.contains(path)) {
+      throw MissingInputError("E-FILE-MISSING", shown + ": the repository has no such file");
+    }
+    const std::string cached =
+        hub_.cache.empty() ? std::string() : hub_snapshot(hub_.cache, parts_.repository, commit_);
+    std::error_code error;
+    if (!cached.empty() && std::filesystem::is_regular_file(cached + "/" + path, error)) {
+      const auto local = open_local_store(cached + "/" + path);
+      return local->open(local->file());
+    }
+    return open_http_source(
+        client_, {.url = fmt::format("{}/{}/resolve/{}/{}", hub_.endpoint,
+                                     encoded_path(parts_.repository), commit_, encoded_path(path)),
+                  .name = shown,
+                  .revision = commit_});
+  }
+
+ public:
+  /// The folder of a commit in a cache.
+  static std::string hub_snapshot(const std::string& cache, const std::string& repository,
+                                  const std::string& commit) {
+    return hub_folder(cache, repository) + "/snapshots/" + commit;
+  }
+  static std::string hub_folder(const std::string& cache, const std::string& repository) {
+    const std::size_t slash = repository.find('/');
+    return cache + "/models--" + repository.substr(0, slash) + "--" + repository.substr(slash + 1);
+  }
+
+ private:
+  std::string address_;
+  HubAddress parts_;
+  HubEnvironment hub_;
+  std::shared_ptr<HttpClient> client_;
+  std::mutex resolving_;
+  mutable std::mutex mutex_;
+  std::string commit_;           ///< written under both
+  std::set<std::string> paths_;  ///< of the whole repository; not changed once commit_ is known
+};
+
+/// Without a request: what the cache has of the revision.
+std::shared_ptr<ModelStore> open_cached(const std::string& address, const HubAddress& parts,
+                                        const HubEnvironment& hub) {
+  const std::string folder = HfStore::hub_folder(hub.cache, parts.repository);
+  const std::string revision = parts.revision.empty() ? "main" : parts.revision;
+  std::string commit = revision;
+  if (std::ifstream reference(folder + "/refs/" + revision); !is_commit(commit) && reference) {
+    reference >> commit;
+  }
+  const std::string snapshot = folder + "/snapshots/" + commit;
+  if (hub.cache.empty() || !is_commit(commit) || !is_folder(snapshot)) {
+    throw MissingInputError(
+        "E-FOLDER-EMPTY",
+        fmt::format("{}: not in the cache {}, and HF_HUB_OFFLINE forbids to ask the Hub",
+                    printable(address), printable(hub.cache)));
+  }
+  return open_local_store(snapshot + "/" + parts.folder + parts.file);
+}
+
+}  // namespace
+
+std::shared_ptr<ModelStore> open_hf_store(const std::string& address) {
+  HubAddress parts = hub_address(address);
+  HubEnvironment hub = hub_environment();
+  if (hub.offline) {
+    return open_cached(address, parts, hub);
+  }
+  return std::make_shared<HfStore>(address, std::move(parts), std::move(hub));
+}
+
+}  // namespace vindex::input

@@ -1,0 +1,101 @@
+#include "hub_environment.hpp"
+
+#include "http_client.hpp"
+
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+namespace vindex::input {
+
+namespace {
+
+constexpr std::size_t kLongestToken = 4096;
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool is_on(const char* name) {
+  std::string value = variable(name);
+  std::transform(value.begin(), value.end(), value.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+}
+
+/// `path` with the user's home for a ~ at its beginning.
+std::string expanded(const std::string& path) {
+  return path == "~" || path.starts_with("~/") ? variable("HOME") + path.substr(1) : path;
+}
+
+std::string hub_home() {
+  if (const std::string given = variable("HF_HOME"); !given.empty()) {
+    return expanded(given);
+  }
+  if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty()) {
+    return expanded(caches) + "/huggingface";
+  }
+  const std::string home = variable("HOME");
+  return home.empty() ? std::string() : home + "/.cache/huggingface";
+}
+
+std::string without_spaces(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  return begin == std::string::npos ? std::string() : text.substr(begin, end + 1 - begin);
+}
+
+std::string token_of(const std::string& home) {
+  if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+    return std::string();
+  }
+  std::string token = without_spaces(variable("HF_TOKEN"));
+  if (token.empty()) {
+    const std::string given = expanded(variable("HF_TOKEN_PATH"));
+    std::ifstream file(given.empty() ? home + "/token" : given, std::ios::binary);
+    std::string text(kLongestToken, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    token = without_spaces(text);
+  }
+  if (std::any_of(token.begin(), token.end(), [](char c) { return c <= 0x20 || c >= 0x7F; })) {
+    throw ConfigurationError("E-HUB-TOKEN",
+                             "the token for the Hub (HF_TOKEN or its file) holds spaces, control "
+                             "characters or letters beyond ASCII");
+  }
+  return token;
+}
+
+}  // namespace
+
+HubEnvironment hub_environment() {
+  HubEnvironment hub;
+  const std::string home = hub_home();
+  hub.endpoint = variable("HF_ENDPOINT");
+  if (hub.endpoint.empty()) {
+    hub.endpoint = "https://huggingface.co";
+  }
+  while (hub.endpoint.ends_with('/')) {
+    hub.endpoint.pop_back();
+  }
+  if (origin_of(hub.endpoint).empty()) {
+    throw ConfigurationError(
+        "E-HUB-ENDPOINT",
+        fmt::format("HF_ENDPOINT={} is no https:// or http:// address", excerpt(hub.endpoint)));
+  }
+  hub.token = token_of(home);
+  hub.cache = expanded(variable("HF_HUB_CACHE"));
+  if (hub.cache.empty() && !home.empty()) {
+    hub.cache = home + "/hub";
+  }
+  hub.offline = is_on("HF_HUB_OFFLINE");
+  return hub;
+}
+
+}  // namespace vindex::input
