@@ -29,7 +29,7 @@ std::optional<BackendChoice> backend_choice(std::string_view name);
 
 /// What the command line asks for.
 struct RunSettings {
-  std::string model;  ///< its address (vindex/shard/open_store.hpp), as of every input
+  std::string model;  ///< its address (input/open_store.hpp), as of every input
   std::string model_config;
   std::string output;
   model::Selection selection;

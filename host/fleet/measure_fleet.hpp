@@ -26,8 +26,7 @@ struct FleetModel {
 inline constexpr const char* kSeedWarning =
     "theta_seed describes the shape of the weights' histogram (mostly its largest values and the "
     "size of the sample): shuffling all weights of a matrix leaves it as it is, so it is no "
-    "measure "
-    "of what a matrix does, nor of quality.";
+    "measure of what a matrix does, nor of quality.";
 
 /// By parameter-weighted theta, the largest first; models without one last. Views into `models`.
 std::vector<const FleetModel*> ranking(std::span<const FleetModel> models);

@@ -17,7 +17,7 @@
 
 namespace vindex::input {
 
-class ModelStore;  // vindex/shard/model_store.hpp
+class ModelStore;  // model_store.hpp
 
 enum class ContainerFormat { kSafetensors, kGguf };
 

@@ -1,6 +1,6 @@
 // Owns a column of a table of rows: its name, type, width, meaning, and where its values stand in a
 // StoredRow. Writer, reader, validation and exports iterate over columns; what columns a kind of
-// file has is declared in its <kind>_cells.hpp and its row of the table of schemas.
+// file has is declared in its <kind>_cells.hpp and its row of the table of kinds.
 #pragma once
 
 #include "cell_table.hpp"

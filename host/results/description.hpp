@@ -33,7 +33,7 @@ struct FileDescription {
   bool spectra_joined = false;
   std::vector<UnpairedMatrix> unpaired;
 
-  // Of schemas with a CellTable.
+  // Of kinds without spectra.
   std::map<std::string, ScaleValues> scales;
   std::vector<std::string> optional_columns;
   std::vector<RunAttribute> attributes;

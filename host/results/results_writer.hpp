@@ -1,4 +1,4 @@
-// Owns the writing of one results file or part of one (results contract, schema 1.0) into a
+// Owns the writing of one results file or part of one into a
 // Storage.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace vindex::results {
 
 enum class FileKind : std::uint8_t {
   kWhole,        ///< OUT.h5
-  kPart,         ///< rows only: no /tensor/, /layer/, /run/
-  kDescription,  ///< what merging needs beside parts: every row `skipped`, /tensor/, /run/
+  kPart,         ///< rows only: no tables beside them, no /run/
+  kDescription,  ///< what merging needs beside parts: every row `skipped`, Schema::beside, /run/
 };
 
 /// Writes `rows` (in the file's row order, all tables) and everything derived from them. Memory:

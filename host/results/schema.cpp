@@ -49,7 +49,7 @@ ScopedSchema::ScopedSchema(const Schema& schema) : schema_(schema) {
   const auto is_alike = [&](const Schema& other) {
     return other.id == schema.id || std::string_view(other.name) == schema.name;
   };
-  expects(scoped_schema == nullptr && find_schema(is_alike) == nullptr,
+  expects(schema.cells != nullptr && scoped_schema == nullptr && find_schema(is_alike) == nullptr,
           "ScopedSchema: the only one, with an id and a name of its own");
   scoped_schema = &schema_;
 }
@@ -87,7 +87,7 @@ void add_structural_groups(model::ResultTable table, bool fast, TableLayout& lay
 
 namespace {
 
-/// The scale whose values the run chooses, or null, and how many of them `file` has.
+/// How many values of a scale that the run chooses `file` has; 0: none.
 std::size_t chosen_in(const h5::File& file, const Schema& schema, const TableLayout& layout) {
   for (const CellColumn& column : schema.cells->cells) {
     const std::string path = fmt::format("{}/{}", schema.table, column.name);
@@ -98,6 +98,7 @@ std::size_t chosen_in(const h5::File& file, const Schema& schema, const TableLay
     const auto scale =
         std::find_if(schema.cells->second.begin(), schema.cells->second.end(),
                      [&](const SecondScale& second) { return second.name == column.scale; });
+    expects(scale != schema.cells->second.end(), "a scale of every column along one");
     const h5::Shape shape = file.open_dataset(path).shape();
     if (shape.size() != 2 || shape[1] < 1 || shape[1] > scale->most) {
       throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");

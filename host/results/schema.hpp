@@ -37,7 +37,7 @@ struct Schema {
   bool has_spectra = false;                    ///< /spectra/, /vectors/ and derived tables
   const char* outcome = "";                    ///< what a finished row is: "measured"
   std::span<const MemberColumn> members = {};  ///< columns of what a row is of, in order
-  const CellTable* cells = nullptr;            ///< the numbers behind them
+  const CellTable* cells = nullptr;            ///< the numbers behind them; never null
   /// Where arrays and their scales are: the group of the table, or (where this is not empty) the
   /// root, along a scale of this name that holds the rows' layers.
   const char* root_scale = "";

@@ -13,8 +13,10 @@ class Square {
  public:
   Square(const std::vector<float>& values, std::size_t experts)
       : values_(values),
-        side_(static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(values.size()))))),
+        side_(static_cast<std::size_t>(std::sqrt(static_cast<double>(values.size())))),
         experts_(std::min(experts, side_)) {}
+  /// Where it is not, only the square that fits is looked at.
+  bool is_square() const { return side_ * side_ == values_.size(); }
   bool is_symmetric(double slack) const {
     return all([&](std::size_t i, std::size_t j) {
       return std::isnan(at(i, j)) ? std::isnan(at(j, i)) : std::abs(at(i, j) - at(j, i)) <= slack;

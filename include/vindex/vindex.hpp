@@ -1,7 +1,7 @@
 // vindex as a library: open a model, list and decode its matrices, measure one array or a whole
-// model, read a results file, ask what noise of a shape gives. This header and <vindex/core/
-// error.hpp> are all that an installation has (docs/library.md; find_package(vindex), target
-// vindex::vindex).
+// model, read a results file, ask what noise of a shape gives. This header and
+// <vindex/error.hpp> are all that an installation has (docs/library.md; find_package(vindex),
+// target vindex::vindex).
 //
 // Every call may be made from any thread, several at once. No thread of ours outlives a call, and
 // no call changes the environment of the process. Errors are vindex::Error and what derives from it

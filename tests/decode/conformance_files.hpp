@@ -1,5 +1,5 @@
 // Owns the reading of conformance files: just enough of GGUF and safetensors to find one tensor's
-// bytes. The readers of the shard layer are tested elsewhere; these stay apart so that a fault
+// bytes. The readers of the input layer are tested elsewhere; these stay apart so that a fault
 // there cannot hide one here.
 #pragma once
 

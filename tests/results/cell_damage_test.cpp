@@ -79,6 +79,9 @@ const std::vector<Damage>& damages() {
        "0 x 16 is not a shape"},
       {"NoStatus", FileSchema::kExperts, [](hid_t f) { set_element(f, "/group/status", {1}, 6.0); },
        "is not a status"},
+      {"NumbersOfARowThatIsNotMeasured", FileSchema::kExperts,
+       [](hid_t f) { set_element(f, "/group/status", {1}, 5.0); },
+       "is not measured and has a number"},
       {"NegativeNorm", FileSchema::kExperts,
        [](hid_t f) {
          set_element(f, "/group/norm", {0, 0}, -1.0);

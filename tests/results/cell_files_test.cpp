@@ -6,6 +6,7 @@
 #include "jobs/experts/experts_cells.hpp"
 #include "jobs/routing/routing_cells.hpp"
 #include "results/results_reader.hpp"
+#include "results/square_array.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -199,6 +200,15 @@ TEST(CellArrays, SmallerOnesArePaddedWithNaN) {
   for (std::size_t i = 5; i < 9; ++i) {
     EXPECT_TRUE(std::isnan(wide[i]));
   }
+}
+
+// A file may claim scales of different lengths for an array of experts beside experts.
+TEST(SquareArray, IsNotReadBeyondItsEnd) {
+  const std::vector<float> three = {1.0F, 1.0F, 1.0F};
+  const Square square(three, 3);
+  EXPECT_FALSE(square.is_square());
+  EXPECT_TRUE(square.is_symmetric(0.0));
+  EXPECT_TRUE(square.has_diagonal(1.0, 0.0));
 }
 
 }  // namespace

@@ -66,9 +66,6 @@ inline constexpr std::array<results::ArrayColumn, 8> kCkaArrays = {{
 
 inline constexpr results::CellTable kCkaTable = {kCkaCells, kCkaArrays, kCkaScales};
 
-/// What version 1.1 of the schema added; every new file has it.
-inline std::vector<std::string> added_cka_columns() { return {"adjacent_cka_se", "se"}; }
-
 consteval std::size_t cka_cell(std::string_view name) { return results::cell_in(kCkaCells, name); }
 consteval std::size_t cka_array(std::string_view name) {
   return results::number_in(kCkaArrays, name);

@@ -148,7 +148,7 @@ results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide&
     layers_b.push_back(b.record(layer).layer);
   }
   run.scales["layers_b"] = results::ScaleValues(std::move(layers_b));
-  run.optional_columns = added_cka_columns();
+  run.optional_columns = results::optional_names(kCkaCells, kCkaArrays);
   std::int64_t movable = 0;
   for (const std::vector<std::int64_t>& members : rows.strata) {
     movable += static_cast<std::int64_t>(members.size());

@@ -99,8 +99,6 @@ void check_pair(const results::StoredRow& row, std::vector<std::string>& wrong) 
   };
   const std::string where = "/pair: " + results::row_key(row);
   if (row.status != measure::Status::kMeasured) {
-    require(std::isnan(row.cell(pair_cell("cosine"))) && std::isnan(row.cell(pair_cell("norm_a"))),
-            where + " is not measured and has numbers");
     return;
   }
   const double cosine = row.cell(pair_cell("cosine"));

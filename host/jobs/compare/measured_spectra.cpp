@@ -72,6 +72,9 @@ MeasuredSpectra::MeasuredSpectra(const std::string& path) : state_(std::make_uni
   for (std::size_t i = 0; i < kPairMetrics.size(); ++i) {
     values[i] = place_of(columns, kPairMetrics[i].name, "");
     nulls[i] = place_of(columns, kPairMetrics[i].name, "_null");
+    expects(
+        values[i].column != nullptr && (nulls[i].column != nullptr || !kPairMetrics[i].has_null),
+        "metrics of the results file");
   }
   Sha256 sha;
   const std::vector<results::StoredRow> rows = state_->reader.rows(0);

@@ -19,13 +19,14 @@ namespace {
 
 void check_experts(const results::RowRules& rules) {
   const double reported = rules.cell(experts_cell("experts"));
-  const auto experts = std::isnan(reported) ? std::size_t{0} : static_cast<std::size_t>(reported);
+  const auto experts = reported >= 0.0 ? static_cast<std::size_t>(reported) : std::size_t{0};
   for (const std::string_view name :
        {"cosine", "cosine_centred", "overlap_right", "overlap_left"}) {
     const results::ArrayCell array =
         rules.array(results::column_number(kExpertsTable.arrays, name));
     if (!array.empty()) {
       const results::Square square(array.floats, experts);
+      rules.require(square.is_square(), name, "is not square");
       rules.require(square.is_symmetric(1e-6), name, "is not symmetric");
       rules.require(square.has_diagonal(1.0, 1e-4), name, "has no diagonal of ones");
     }

@@ -1,5 +1,6 @@
 // Owns the check of a file of spectra against the results contract.
-#include "jobs/spectra/derived_tables.hpp"
+#include "derived_tables.hpp"
+
 #include "results/file_checker.hpp"
 #include <vindex/error.hpp>
 

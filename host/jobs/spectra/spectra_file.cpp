@@ -43,7 +43,7 @@ constexpr results::MemberColumn kSpectraMembers[] = {
 void add_spectra_groups(const results::FileDescription& description, model::ResultTable table,
                         results::TableLayout& layout) {
   std::vector<std::string>& groups = layout.groups;
-  groups = {"sigma_error"};
+  groups.emplace_back("sigma_error");
   results::add_structural_groups(table, description.fast(), layout);
   if (table == model::ResultTable::kProduct) {
     return;
