@@ -121,7 +121,7 @@ Tensor TensorTable::take(WalkedTensor& tensor, std::uint64_t alignment) {
   const decode::ElementType type = *decode::element_type_of_ggml(tensor.type_id);
   const std::uint64_t bytes = *decode::stored_bytes(type, *weight_count(tensor.dimensions));
   extents_.push_back({tensor.offset, bytes, tensor.position});
-  return {std::move(tensor.name), type, std::move(tensor.dimensions), tensor.offset, bytes};
+  return {{std::move(tensor.name), type, std::move(tensor.dimensions)}, tensor.offset, bytes};
 }
 
 const char* TensorTable::fork_hint() const {
