@@ -137,6 +137,13 @@ engine::RunSettings settings_of(const MeasureFlags& flags, const Session& sessio
   settings.options.escalate = !flags.no_escalate;
   settings.options.sign_flip_draws = parse_null(flags.null);
   settings.store_spectra = !flags.no_spectra;
+  if (!flags.disk_budget.empty()) {
+    settings.disk_budget = parse_size(flags.disk_budget);
+    settings.copies_folder =
+        flags.disk_folder.empty() ? settings.output + ".copies" : flags.disk_folder;
+  } else if (!flags.disk_folder.empty()) {
+    throw UsageError("E-USAGE", "--disk-folder says where copies go: give --disk-budget SIZE too");
+  }
   settle_backend(settings, flags.backend);
   settle_job(settings, flags.job, session);
   return settings;
@@ -180,7 +187,16 @@ void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
   verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
 }
 
+void add_disk_budget(CLI::App& verb, MeasureFlags& flags) {
+  verb.add_option("--disk-budget", flags.disk_budget,
+                  "Keep what is fetched of a remote model on disk, up to this size, until its "
+                  "results are stored: a run that was killed does not fetch it again");
+  verb.add_option("--disk-folder", flags.disk_folder,
+                  "Where these copies lie (default: OUT.h5.copies)");
+}
+
 void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {
+  add_disk_budget(verb, flags);
   verb.add_option(
           "--read", flags.read,
           "auto: straight from the storage what the file cache does not hold; direct; buffered")

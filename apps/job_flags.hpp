@@ -79,8 +79,12 @@ struct MeasureFlags {
   JobFlags job;
   std::string layers, blocks, roles, tensors, mode = "default", null = "none", read = "auto",
                                               reshape = "none";
-  bool no_escalate = false, no_spectra = false;
+  std::string disk_budget, disk_folder;
+  bool no_escalate = false, no_spectra = false, dry_run = false;
 };
+
+/// --disk-budget and --disk-folder.
+void add_disk_budget(CLI::App& verb, MeasureFlags& flags);
 
 engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
 

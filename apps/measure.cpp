@@ -21,24 +21,54 @@ namespace {
 
 constexpr std::size_t kMaxTableLines = 120;
 
+/// Seconds that the whole of `plan` is on its way at the rate of the sample; 0 where it is none.
+double transfer_seconds(const engine::WorkPlan& plan, const jobs::AccessProof& proof) {
+  return proof.sample_bytes == 0 ? 0.0
+                                 : proof.sample_seconds * static_cast<double>(plan.read_bytes) /
+                                       static_cast<double>(proof.sample_bytes);
+}
+
+std::string proof_text(const engine::WorkPlan& plan, const jobs::AccessProof& proof,
+                       const std::string& output) {
+  std::string out = fmt::format("access            {} file{} of the model read at both ends\n",
+                                proof.files, proof.files == 1 ? "" : "s");
+  if (proof.sample_bytes > 0) {
+    out += fmt::format("transfer          about {} for all, as fast as the first {} came\n",
+                       engine::clock_text(transfer_seconds(plan, proof)),
+                       size_text(proof.sample_bytes));
+  }
+  return out + fmt::format("output            can be written at {}\n", printable(output)) +
+         "dry run: nothing was measured and nothing is left\n";
+}
+
+/// What `vindex plan` prints and, where `flags` ask for a dry run, what it has tried.
 Ending show_plan(const MeasureFlags& flags, const Session& session) {
   const engine::RunSettings settings = settings_of(flags, session);
   const engine::SelectedModel model = engine::open_selected(settings);
   std::string note;
   const auto backends = engine::open_backends(settings, note);
   const engine::WorkPlan plan = jobs::plan_run(settings, model, backends);
+  const jobs::AccessProof proof =
+      flags.dry_run ? jobs::prove_access(settings, model, plan) : jobs::AccessProof{};
   const double seconds = jobs::expected_seconds(plan, model.index, settings, backends);
+  const std::uint64_t disk = jobs::needed_disk(plan, settings.disk_budget);
   if (flags.job.json) {
-    print_result(Json{{"schema", "vindex-plan/1"},
-                      {"units", plan.units.size()},
-                      {"matrices", plan.matrices},
-                      {"read_bytes", plan.read_bytes},
-                      {"least_ram_bytes", plan.least_ram_bytes},
-                      {"ram_bytes", plan.ram_bytes},
-                      {"output_bytes", plan.output_bytes},
-                      {"expected_seconds", seconds}}
-                     .dump() +
-                 "\n");
+    Json document{{"schema", "vindex-plan/1"},
+                  {"units", plan.units.size()},
+                  {"matrices", plan.matrices},
+                  {"read_bytes", plan.read_bytes},
+                  {"least_ram_bytes", plan.least_ram_bytes},
+                  {"ram_bytes", plan.ram_bytes},
+                  {"output_bytes", plan.output_bytes},
+                  {"disk_bytes", disk},
+                  {"expected_seconds", seconds}};
+    if (flags.dry_run) {
+      document["dry_run"] = {{"files_read", proof.files},
+                             {"sample_bytes", proof.sample_bytes},
+                             {"sample_seconds", proof.sample_seconds},
+                             {"transfer_seconds", transfer_seconds(plan, proof)}};
+    }
+    print_result(document.dump() + "\n");
     return Ending();
   }
   for (const std::string& line : model.notes) {
@@ -53,18 +83,21 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
                              size_text(bytes), backend->info().device);
     }
   }
-  print_result(fmt::format(
-      "matrices          {}\nunits of work     {}, each measured at once\nto read           {}\n"
-      "memory            {} suggested, {} at least, {} allowed\n"
-      "allowed by        {}\n"
-      "read ahead        up to {} of that memory, for weights on their way\n{}"
-      "results file      about {}\nexpected time     about {}, where the storage gives {:.2g} GB/s "
-      "or more\n",
-      plan.matrices, plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
-      size_text(plan.least_ram_bytes), size_text(settings.ram_budget), settings.ram_budget_source,
-      size_text(plan.ring_bytes), devices, size_text(plan.output_bytes),
-      engine::clock_text(seconds),
-      1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)));
+  print_result(fmt::format("matrices          {}\nunits of work     {}, each measured at once\nto "
+                           "read           {}\n"
+                           "memory            {} suggested, {} at least, {} allowed\n"
+                           "allowed by        {}\n"
+                           "read ahead        up to {} of that memory, for weights on their way\n{}"
+                           "results file      about {}\ndisk              up to {} while it "
+                           "runs\nexpected time     about {}, where the storage gives {:.2g} GB/s "
+                           "or more\n",
+                           plan.matrices, plan.units.size(), size_text(plan.read_bytes),
+                           size_text(plan.ram_bytes), size_text(plan.least_ram_bytes),
+                           size_text(settings.ram_budget), settings.ram_budget_source,
+                           size_text(plan.ring_bytes), devices, size_text(plan.output_bytes),
+                           size_text(disk), engine::clock_text(seconds),
+                           1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)) +
+               (flags.dry_run ? proof_text(plan, proof, settings.output) : std::string()));
   return Ending();
 }
 
@@ -91,6 +124,9 @@ std::string tables_text(const std::string& output, std::size_t width, std::strin
 }
 
 Ending run_measure(const MeasureFlags& flags, const Session& session) {
+  if (flags.dry_run) {
+    return show_plan(flags, session);
+  }
   const engine::RunSettings settings = settings_of(flags, session);
   say_few_draws(settings.options.sign_flip_draws, session);
   return run_job(
@@ -118,6 +154,7 @@ void add_plan(CLI::App& app, Session& session) {
   add_measure_flags(*verb, *flags);
   add_threads(*verb, flags->job.threads, kMeasureWorkers);
   add_ram_budget(*verb, flags->job.ram_budget);
+  add_disk_budget(*verb, *flags);
   verb->add_flag("--json", flags->job.json, "One JSON document");
   add_config(*verb);
   on_choice(*verb, session, [&session, flags] { return show_plan(*flags, session); });
@@ -133,6 +170,8 @@ void add_measure(CLI::App& app, Session& session) {
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
   verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();
+  verb->add_flag("--dry-run", flags->dry_run,
+                 "Plan, and try everything that the run needs: read of every file, output, disk");
   add_run_flags(*verb, *flags, "What `vindex show --json` prints of the results file");
   on_choice(*verb, session, [&session, flags] { return run_measure(*flags, session); });
 }

@@ -43,6 +43,9 @@ class ByteSource {
   virtual void read_many(std::span<const ReadRequest> requests) = 0;
   /// The header has been read: what was read ahead for it may go.
   virtual void header_is_read() {}
+  /// What was made of it is stored for good and nothing more is asked of it: copies kept of what
+  /// was read may go.
+  virtual void results_are_stored() {}
   /// The open descriptor of a regular local file, for readers that bypass read_many(); -1 for
   /// every other source.
   virtual int descriptor() const { return -1; }

@@ -95,6 +95,9 @@ std::string settings_text(Json own, const RunSettings& settings) {
   own["threads"] = settings.threads;
   own["ram_budget_bytes"] = settings.ram_budget;
   own["ram_budget_source"] = settings.ram_budget_source;
+  if (settings.disk_budget > 0) {
+    own["disk_budget_bytes"] = settings.disk_budget;
+  }
   own["worker"] = {settings.worker.index, settings.worker.count};
   return own.dump(1);
 }

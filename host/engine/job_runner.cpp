@@ -2,6 +2,8 @@
 #include "job_runner.hpp"
 
 #include "memory_budget.hpp"
+#include "stall_watch.hpp"
+#include "stored_sources.hpp"
 #include "unit_stream.hpp"
 #include "worker_pool.hpp"
 
@@ -114,6 +116,7 @@ class Runner {
       works = job().works(left);
       shared_->plan = plan(works);
     }
+    sources_ = StoredSources(job().models(), works);
     begin(ram_budget() -
           result_queue_budget(ram_budget(), stored_rows(), largest_row(works)).bytes);
     work();
@@ -262,7 +265,7 @@ class Runner {
           std::rethrow_exception(failure);
         }
       }
-      store_->publish_file();
+      publish_file();
     } catch (...) {
       // What was finished is kept as far as the disk allows; the first error is the one to report.
       const std::exception_ptr error = std::current_exception();
@@ -301,15 +304,25 @@ class Runner {
       tell_progress();
       const double at = now();
       if (unpublished > 0 && at - last_part > kPartSeconds) {
-        store_->publish_part();
+        publish_part();
         last_part = now();
         unpublished = 0;
       }
       if (at - last_publish > kPublishSeconds) {
-        store_->publish_file();
+        publish_file();
         last_publish = now();
       }
     }
+  }
+
+  void publish_part() {
+    store_->publish_part();
+    sources_.stored();
+  }
+
+  void publish_file() {
+    store_->publish_file();
+    sources_.stored();
   }
 
   void take(results::ResultRow row) {
@@ -318,11 +331,15 @@ class Runner {
     add_to(snapshot_.done, facts);
     snapshot_.failed = outcome_.failed + outcome_.unsupported;
     snapshot_.current = std::move(facts.name);
+    sources_.made(row.index);
     store_->add(std::move(row));
   }
 
   void tell_progress() {
     snapshot_.elapsed_seconds = now();
+    if (const auto line = stall_.look(snapshot_.elapsed_seconds, shared_->reader->statistics())) {
+      say(*line);
+    }
     if (hooks_.progress) {
       hooks_.progress(snapshot_);
     }
@@ -336,6 +353,8 @@ class Runner {
   const RunHooks& hooks_;
   ResultQueueBudget memory_;  ///< its limits
   std::unique_ptr<results::RunStore> store_;
+  StoredSources sources_;
+  StallWatch stall_;
   ProgressSnapshot snapshot_;
   RunOutcome outcome_;
   std::int64_t first_failure_ = -1;

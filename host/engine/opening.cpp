@@ -3,6 +3,7 @@
 #include "opening.hpp"
 
 #include "input/file_source.hpp"
+#include "input/open_store.hpp"
 #include "model/importance_matrix.hpp"
 #include <vindex/error.hpp>
 
@@ -30,7 +31,13 @@ SelectedModel open_selected(const RunSettings& settings) {
                                    .adapter = settings.indexing.lora,
                                    .for_matrices = true,
                                    .threads = settings.threads};
-  model.files = input::open_model(settings.model, opening);
+  std::shared_ptr<input::ModelStore> store = input::open_store(settings.model);
+  if (settings.disk_budget > 0) {
+    model.copies =
+        std::make_shared<input::ShardCopies>(settings.copies_folder, settings.disk_budget);
+    store = input::make_keeping_store(std::move(store), model.copies);
+  }
+  model.files = input::open_model(std::move(store), opening);
   model::IndexOptions indexing = settings.indexing;
   indexing.threads = settings.threads;
   model.index = model::index_model(model.files, indexing);
@@ -51,6 +58,11 @@ SelectedModel open_selected(const RunSettings& settings) {
     if (const std::string unmeasured = model::unmeasured_text(model.index); !unmeasured.empty()) {
       model.notes.push_back("note: " + unmeasured);
     }
+  }
+  if (model.copies != nullptr &&
+      std::all_of(model.files.shards.begin(), model.files.shards.end(),
+                  [](const input::Shard& shard) { return shard.source->descriptor() >= 0; })) {
+    model.notes.emplace_back("note: --disk-budget keeps no copies of files on this machine");
   }
   if (!settings.imatrix.empty()) {
     model.importance = model::open_importance_matrix(settings.imatrix);

@@ -7,6 +7,7 @@
 
 #include "input/bulk_reader.hpp"
 #include "input/model_files.hpp"
+#include "input/shard_copies.hpp"
 #include "measure/backend.hpp"
 #include "model/model_index.hpp"
 #include "model/selection.hpp"
@@ -42,6 +43,10 @@ struct RunSettings {
   std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
   std::uint64_t ram_budget = 0;   ///< bytes; a run needs more than 0 (engine/memory_budget.hpp)
   std::string ram_budget_source;  ///< where it comes from, for /run/settings
+  /// Copies of remote files are kept in `copies_folder`, at most `disk_budget` bytes of them; 0: no
+  /// copies.
+  std::uint64_t disk_budget = 0;
+  std::string copies_folder;
   bool store_spectra = true;
   /// Where set, samples are taken of the weights of every matrix and every 1-D tensor
   /// (measure/sample_angles.hpp), and this says what kind of tensor a name is of.
@@ -59,6 +64,7 @@ struct RunSettings {
 
 /// A model opened and understood, with what was selected of it.
 struct SelectedModel {
+  std::shared_ptr<input::ShardCopies> copies;  ///< with settings.disk_budget
   input::ModelFiles files;
   model::ModelIndex index;
   /// Indices into index.matrices, in row order; what is derived from the selected ones behind them.

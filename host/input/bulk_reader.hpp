@@ -81,7 +81,8 @@ struct ReadStatistics {
   std::uint64_t cached_bytes = 0;    ///< copied from the page cache
   std::uint64_t buffered_bytes = 0;  ///< from the storage through the page cache
   std::uint64_t other_bytes = 0;     ///< from sources that are no local files
-  std::uint64_t requests = 0;
+  std::uint64_t requests = 0;        ///< that have ended
+  std::int64_t under_way = 0;
   std::vector<std::string> refused;  ///< files whose file system refuses direct reads, and why
   double busy_seconds = 0.0;         ///< while at least one request was under way
   std::uint64_t bytes() const { return direct_bytes + cached_bytes + buffered_bytes + other_bytes; }

@@ -40,6 +40,7 @@ class ReadTally {
   ReadStatistics statistics() const {
     const std::lock_guard lock(mutex_);
     ReadStatistics out = statistics_;
+    out.under_way = under_way_;
     if (under_way_ > 0) {
       out.busy_seconds += seconds_since_begin();
     }

@@ -47,6 +47,7 @@ class ForwardingSource : public ByteSource {
   SourceIdentity identity_at_opening() const override { return inner_->identity_at_opening(); }
   void read_many(std::span<const ReadRequest> requests) override { inner_->read_many(requests); }
   void header_is_read() override { inner_->header_is_read(); }
+  void results_are_stored() override { inner_->results_are_stored(); }
   int descriptor() const override { return inner_->descriptor(); }
 
  protected:

@@ -2,6 +2,9 @@
 // run, what does not ends with the exit code of its cause, and nothing half-written is left.
 #include "tests/support/unsteady_store.hpp"
 
+#include "engine/opening.hpp"
+#include "engine/stored_sources.hpp"
+#include "input/shard_copies.hpp"
 #include "jobs/spectra/measure_run.hpp"
 #include "tests/apps/h5_support.hpp"
 #include "tests/support/safetensors_builder.hpp"
@@ -16,7 +19,12 @@
 #include <bit>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <stop_token>
 #include <thread>
+#include <utility>
 
 namespace vindex::jobs::unsteady_store_test {
 namespace {
@@ -242,6 +250,77 @@ TEST_F(UnsteadyRunTest, AnotherVersionUnderTheRunIsNoticedBeforeItsNumbersAreBel
   }
   // The results are of a model that is gone.
   EXPECT_THROW((void)run(remote("changed.h5")), ConfigurationError);
+}
+
+TEST_F(UnsteadyRunTest, AStoppedRunFetchesNothingTwice) {
+  engine::RunSettings settings = remote("kept.h5");
+  settings.threads = 1;
+  settings.disk_budget = 1 << 20;
+  settings.copies_folder = folder_ / "copies";
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::uint64_t>, int> fetched;
+  std::stop_source stop;
+  store_->before([&](const Request& request) {
+    if (is_weights(request)) {
+      const std::lock_guard lock(mutex);
+      ++fetched[{request.name, request.offset}];
+      // Read ahead of what is measured: its rows are not there when the run stops.
+      if (fetched.size() == kMatrices / 2) {
+        stop.request_stop();
+      }
+    }
+  });
+  engine::RunHooks hooks;
+  hooks.stop = stop.get_token();
+  const engine::RunOutcome stopped = measure_model(settings, hooks);
+  ASSERT_TRUE(stopped.stopped);
+  ASSERT_LT(stopped.measured_now, kMatrices);
+  EXPECT_TRUE(fs::exists(folder_ / "copies"));
+
+  std::string last;
+  hooks = {};
+  hooks.message = [&](const std::string& line) { last = line; };
+  EXPECT_EQ(measure_model(settings, hooks).exit_code, ExitCode::kOk);
+  expect_bits_of_the_local_run("kept.h5");
+  for (const auto& [range, times] : fetched) {
+    EXPECT_EQ(times, 1) << range.first << " at " << range.second;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "copies")) << "every result is stored";
+  EXPECT_TRUE(last.starts_with("copies in ")) << last;
+}
+
+TEST_F(UnsteadyRunTest, CopiesGoFileByFileAsResultsAreStored) {
+  const auto copies = std::make_shared<input::ShardCopies>(folder_ / "copies", 1 << 20);
+  copies->make_folder();
+  engine::OpenModel kept;
+  kept.files = input::open_model(
+      input::make_keeping_store(input::open_store(remote("any.h5").model), copies));
+  kept.index = model::index_model(kept.files, {});
+  const auto files_there = [&] {
+    return std::distance(fs::directory_iterator(folder_ / "copies"), fs::directory_iterator());
+  };
+  const engine::ModelViews views = {{&kept.files, &kept.index}};
+  std::vector<engine::RowWork> works;
+  for (std::int64_t row = 0; row < kMatrices; ++row) {
+    if (kept.index.matrices[static_cast<std::size_t>(row)].shard == shard_name(0)) {
+      continue;  // done by an earlier run
+    }
+    works.push_back({.row = row, .matrices = {{0, row}}});
+  }
+  for (const input::Shard& shard : kept.files.shards) {
+    std::byte byte{};
+    shard.source->read(1000, std::span(&byte, 1));
+  }
+  EXPECT_EQ(files_there(), 3);
+  engine::StoredSources sources(views, works);
+  EXPECT_EQ(files_there(), 2);
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    sources.made(works[i].row);
+    EXPECT_EQ(files_there(), i < kPerShard ? 2 : 1) << "made, not stored";
+    sources.stored();
+    const std::size_t left = works.size() - i - 1;
+    EXPECT_EQ(files_there(), left > kPerShard ? 2 : left > 0 ? 1 : 0);
+  }
 }
 
 }  // namespace

@@ -220,6 +220,9 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                  const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings);
   engine::SelectedModel model = engine::open_selected(settings);
+  if (model.copies != nullptr) {
+    model.copies->make_folder();
+  }
   std::string note;
   std::vector<std::unique_ptr<measure::Backend>> backends = engine::open_backends(settings, note);
   run.reader = engine::open_reader(settings.reading, {&model.files});
@@ -230,9 +233,14 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   engine::add_warnings(model.files, model.index, "", run.messages);
   run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());
   run.messages.push_back(note);
+  const std::shared_ptr<input::ShardCopies> copies = model.copies;
   auto job = std::make_unique<SpectrumJob>(std::move(model), std::move(backends), settings.options,
                                            row_options(settings));
-  return engine::run_job(std::move(job), std::move(run), hooks);
+  engine::RunOutcome outcome = engine::run_job(std::move(job), std::move(run), hooks);
+  if (copies != nullptr && hooks.message) {
+    hooks.message(input::copies_text(*copies));
+  }
+  return outcome;
 }
 
 }  // namespace vindex::jobs
