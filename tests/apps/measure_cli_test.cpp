@@ -281,6 +281,34 @@ TEST_F(MeasureCliTest, PlanTouchesNoWeightsAndSpeaksJson) {
         std::to_string(document["least_ram_bytes"].get<std::uint64_t>())});
 }
 
+TEST_F(MeasureCliTest, ADryRunTriesFilesAndOutputAndLeavesNothing) {
+  const std::string model = mini();
+  const std::string out = folder_.file("dry/out.h5");
+  EXPECT_EQ(run({"measure", model, "-o", out, "--dry-run"}).exit_code, 73);  // no such folder
+  std::filesystem::create_directory(folder_.file("dry"));
+  const ProgramResult result = run({"measure", model, "-o", out, "--dry-run", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto document = nlohmann::json::parse(result.out);
+  EXPECT_EQ(document["schema"], "vindex-plan/1");
+  EXPECT_GT(document["dry_run"]["files_read"], 1);
+  EXPECT_GT(document["dry_run"]["sample_bytes"], 0);
+  EXPECT_GE(document["disk_bytes"], document["output_bytes"]);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.file("dry")));
+
+  // Headers alone show nothing of a file that lost its end: the plan is made, the run would fail.
+  for (const auto& entry : std::filesystem::directory_iterator(model)) {
+    if (entry.path().extension() == ".safetensors") {
+      const auto bytes = std::filesystem::file_size(entry);
+      std::filesystem::permissions(entry, std::filesystem::perms::owner_all);
+      std::filesystem::resize_file(entry, bytes - 1);
+      break;
+    }
+  }
+  const ProgramResult refused = run({"measure", model, "-o", out, "--dry-run"});
+  EXPECT_EQ(refused.exit_code, 65) << refused.err;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.file("dry")));
+}
+
 TEST_F(MeasureCliTest, ATruncatedShardFailsItsRowsOnlyAndTheExitCodeSaysSo) {
   must({"synth", "layer:4x256x128:bf16", "-o", folder_.file("layer")});
   // A companion that is gone is the same kind of trouble as bytes that are gone: one row, exit 65.
