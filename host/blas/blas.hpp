@@ -5,10 +5,21 @@
 #pragma once
 
 #include <complex>
+#include <cstddef>
 
 #define LAPACK_COMPLEX_CPP
 #include <cblas.h>
 #include <lapacke.h>
+
+// Panels of xSYTRD, which lapacke.h leaves out. Source: LAPACK SRC/dlatrd.f.
+extern "C" {
+void dlatrd_(const char* triangle, const lapack_int* n, const lapack_int* block, double* a,
+             const lapack_int* lda, double* e, double* tau, double* w, const lapack_int* ldw,
+             std::size_t triangle_length);
+void slatrd_(const char* triangle, const lapack_int* n, const lapack_int* block, float* a,
+             const lapack_int* lda, float* e, float* tau, float* w, const lapack_int* ldw,
+             std::size_t triangle_length);
+}
 
 namespace vindex::blas {
 
@@ -20,18 +31,26 @@ namespace vindex::blas {
   X(openblas_set_num_threads)    \
   X(cblas_daxpy)                 \
   X(cblas_dgemm)                 \
+  X(cblas_dgemv)                 \
   X(cblas_dnrm2)                 \
+  X(cblas_dscal)                 \
+  X(cblas_dsyr2k)                \
   X(cblas_dsyrk)                 \
   X(cblas_dtrmm)                 \
   X(cblas_dtrsm)                 \
   X(cblas_sgemm)                 \
   X(cblas_ssymm)                 \
+  X(cblas_ssyr2k)                \
   X(cblas_ssyrk)                 \
   X(dbdsqr_)                     \
   X(dgebrd_)                     \
   X(dgelqf_)                     \
   X(dgeqrf_)                     \
   X(dgesvd_)                     \
+  X(dlarfb_)                     \
+  X(dlarfg_)                     \
+  X(dlarft_)                     \
+  X(dlatrd_)                     \
   X(dorgqr_)                     \
   X(dpocon_)                     \
   X(dpotrf_)                     \
@@ -40,6 +59,8 @@ namespace vindex::blas {
   X(dsyevr_)                     \
   X(dsytrd_)                     \
   X(dtpqrt_)                     \
+  X(dtprfb_)                     \
+  X(slatrd_)                     \
   X(ssytrd_)
 
 struct BlasFunctions {

@@ -26,11 +26,11 @@ struct Factor {
 
 /// What may stand for a leftmost factor: where it has more rows than columns its triangle R
 /// (cols x cols, R^T R = F^T F), else itself. The product keeps its singular values. Source: LAPACK
-/// dgelqf on the transposed reading.
-Factor reduced_left(Factor factor);
+/// dgelqf on the transposed reading. Errors: Stopped.
+Factor reduced_left(Factor factor, const std::stop_token& stop = {});
 
 /// The same for a rightmost factor: L (rows x rows, L L^T = F F^T) where it has more columns.
-Factor reduced_right(Factor factor);
+Factor reduced_right(Factor factor, const std::stop_token& stop = {});
 
 /// The least side of a chain: its product has that many singular values that may differ from zero.
 /// `sides` are rows of the first factor, then the columns of every factor.

@@ -233,13 +233,14 @@ double product_cost(std::int64_t rows, std::int64_t rank, std::int64_t cols) {
   return 8.0 * r * r * r + 2.0 * r * r * static_cast<double>(rows + cols);
 }
 
-const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor& factor,
-                                          bool left) {
+const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor& factor, bool left,
+                                          const std::stop_token& stop) {
   if (!same_window(kept.source, factor)) {
     kept.source.matrix = nullptr;
     kept.reduced = {};
     cpu::Factor read = reader_.read(factor);
-    kept.reduced = left ? cpu::reduced_left(std::move(read)) : cpu::reduced_right(std::move(read));
+    kept.reduced =
+        left ? cpu::reduced_left(std::move(read), stop) : cpu::reduced_right(std::move(read), stop);
     kept.source = factor;
   }
   return kept.reduced;
@@ -253,11 +254,11 @@ measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row,
   for (std::size_t i = 1; i + 1 < factors.size(); ++i) {
     inner.push_back(reader_.read(factors[i]));
   }
-  std::vector<const cpu::Factor*> chain = {&outer(left_, factors.front(), true)};
+  std::vector<const cpu::Factor*> chain = {&outer(left_, factors.front(), true, stop)};
   for (const cpu::Factor& factor : inner) {
     chain.push_back(&factor);
   }
-  chain.push_back(&outer(right_, factors.back(), false));
+  chain.push_back(&outer(right_, factors.back(), false, stop));
   watch_.require_unchanged();
   return cpu::product_spectrum(chain, row.product->scale, stop);
 }

@@ -83,7 +83,8 @@ class ProductMeasurer {
     model::ProductFactor source;
     cpu::Factor reduced;
   };
-  const cpu::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left);
+  const cpu::Factor& outer(Kept& kept, const model::ProductFactor& factor, bool left,
+                           const std::stop_token& stop);
 
   SourceWatch watch_;
   FactorReader reader_;

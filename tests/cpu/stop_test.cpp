@@ -3,6 +3,7 @@
 
 #include "core/stop.hpp"
 
+#include "blas/steps/steps.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -75,15 +77,87 @@ TEST_F(StopTest, TheReductionLooksAtEveryPanel) {
   EXPECT_GE(looks, 6);  // each is one evaluation of at most 2 n shifts, 8 n^2 flop
 }
 
+// Between two looks lies a product with the rest of the matrix, of a column of the bidiagonal form
+// or of a panel of the others: at most 6.6 Gflop at 7168, or a panel of xSYTRD, bound by memory.
+TEST_F(StopTest, DriversOfLapackLookAtEveryBlock) {
+  constexpr std::int64_t kOrder = 300;
+  const std::vector<float> values = weights(kOrder, kOrder);
+  std::vector<double> start(values.begin(), values.end());
+  for (std::int64_t i = 0; i < kOrder; ++i) {
+    start[static_cast<std::size_t>(i * kOrder + i)] += kOrder;
+  }
+  std::vector<double> matrix = start;
+  std::vector<double> other = start;
+  std::vector<double> d(kOrder), e(kOrder), tau(kOrder), right(kOrder);
+  std::vector<double> work(2 * kOrder * blas::steps::kBlock),
+      reflectors(kOrder * blas::steps::kBlock);
+  const blas::steps::Columns<double> a{matrix.data(), kOrder};
+  const std::stop_token stop;
+  const struct {
+    const char* name;
+    std::int64_t looks;
+    std::function<void()> run;
+  } drivers[] = {
+      {"gebrd", 6 * (32 + 2) + 1,
+       [&] {
+         blas::steps::gebrd(kOrder, a, d.data(), e.data(), tau.data(), right.data(), work.data(),
+                            stop);
+       }},
+      {"sytrd", 9 * 2 + 1,
+       [&] { blas::steps::sytrd(kOrder, a, d.data(), e.data(), tau.data(), work.data(), stop); }},
+      {"gelqf", 6 + 1,
+       [&] { blas::steps::gelqf(kOrder, kOrder, a, tau.data(), work.data(), stop); }},
+      {"geqrf", 6 + 1,
+       [&] { blas::steps::geqrf(kOrder, kOrder, a, tau.data(), work.data(), stop); }},
+      {"orgqr", 6 + 1,
+       [&] { blas::steps::orgqr(kOrder, kOrder, a, tau.data(), work.data(), stop); }},
+      {"tpqrt", 10,
+       [&] {
+         blas::steps::tpqrt(kOrder, kOrder, a, {other.data(), kOrder}, reflectors.data(),
+                            work.data(), stop);
+       }},
+      {"potrf", 1 + 3 + 1, [&] { blas::steps::potrf(kOrder, a, stop, 0); }},
+      {"gemm", 5,
+       [&] {
+         blas::steps::gemm(CblasNoTrans, CblasNoTrans, kOrder, kOrder, kOrder, start.data(),
+                           start.data(), matrix.data(), stop, 1);
+       }},
+      {"trsm", 5,
+       [&] {
+         blas::steps::trsm(CblasLeft, CblasTrans, kOrder, kOrder, start.data(), matrix.data(), stop,
+                           1);
+       }},
+  };
+  for (const auto& driver : drivers) {
+    matrix = start;
+    looks = 0;
+    driver.run();
+    EXPECT_EQ(looks, driver.looks) << driver.name;
+    for (const std::int64_t at : {std::int64_t{1}, driver.looks / 2, driver.looks}) {
+      matrix = start;
+      looks = 0;
+      stop_at = at;
+      EXPECT_THROW(driver.run(), Stopped) << driver.name << " at " << at;
+    }
+    stop_at = std::numeric_limits<std::int64_t>::max();
+  }
+}
+
 // A chunk of the long side is 256 lines at most: 256 p^2 flop of a Gram, 13 Gflop at 7168.
 TEST_F(StopTest, EveryPassLooksAtEveryChunk) {
   constexpr std::int64_t kRows = 1280;
   constexpr std::int64_t kCols = 160;
   const std::vector<float> values = weights(kRows, kCols);
   for (const char* const route : {"auto", "library", "qr"}) {
+    const measure::MeasureOptions options = {.mode = measure::Mode::kStrict, .svd_route = route};
     looks = 0;
-    (void)measured(values, kRows, kCols, {.mode = measure::Mode::kStrict, .svd_route = route});
+    (void)measured(values, kRows, kCols, options);
     EXPECT_GE(looks, kRows / 256) << route;
+    // The last of them are of the eigenvalues or singular values.
+    stop_at = looks - 1;
+    looks = 0;
+    EXPECT_THROW((void)measured(values, kRows, kCols, options), Stopped) << route;
+    stop_at = std::numeric_limits<std::int64_t>::max();
   }
 }
 

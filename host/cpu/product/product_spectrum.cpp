@@ -11,7 +11,7 @@
 // rounding.
 #include "cpu/product_spectrum.hpp"
 
-#include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
 #include "core/stop.hpp"
@@ -28,8 +28,6 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int64_t kReflectorPanel = 32;  ///< columns per block reflector
-
 void expect_sides(const Factor& factor) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
   expects(factor.rows > 0 && factor.cols > 0 && factor.rows <= kMax && factor.cols <= kMax &&
@@ -37,12 +35,11 @@ void expect_sides(const Factor& factor) {
           "a factor with rows, columns and all its values");
 }
 
-Factor multiply_factors(const Factor& a, const Factor& b) {
+Factor multiply_factors(const Factor& a, const Factor& b, const std::stop_token& stop) {
   expects(a.cols == b.rows, "factors whose sides fit");
   Factor out{a.rows, b.cols, std::vector<double>(as_size(a.rows * b.cols))};
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, as_int(a.rows),
-                           as_int(b.cols), as_int(a.cols), 1.0, a.values.data(), as_int(a.cols),
-                           b.values.data(), as_int(b.cols), 0.0, out.values.data(), as_int(b.cols));
+  blas::steps::gemm(CblasNoTrans, CblasNoTrans, a.rows, b.cols, a.cols, a.values.data(),
+                    b.values.data(), out.values.data(), stop);
   return out;
 }
 
@@ -77,42 +74,37 @@ std::vector<std::int64_t> sides_of(std::span<const Factor* const> chain) {
 }
 
 /// The square core of the chain, cut at its least side.
-Factor core_of(std::span<const Factor* const> chain) {
+Factor core_of(std::span<const Factor* const> chain, const std::stop_token& stop) {
   const std::vector<std::int64_t> sides = sides_of(chain);
   const auto cut =
       static_cast<std::size_t>(std::min_element(sides.begin(), sides.end()) - sides.begin());
   Factor left;
   for (std::size_t i = 0; i < cut; ++i) {
-    left = reduced_left(i == 0 ? *chain[0] : multiply_factors(left, *chain[i]));
+    left = reduced_left(i == 0 ? *chain[0] : multiply_factors(left, *chain[i], stop), stop);
   }
   Factor right;
   for (std::size_t i = chain.size(); i > cut; --i) {
-    right =
-        reduced_right(i == chain.size() ? *chain[i - 1] : multiply_factors(*chain[i - 1], right));
+    right = reduced_right(
+        i == chain.size() ? *chain[i - 1] : multiply_factors(*chain[i - 1], right, stop), stop);
   }
   if (cut == 0) {
     return right;
   }
-  return cut == chain.size() ? left : multiply_factors(left, right);
+  return cut == chain.size() ? left : multiply_factors(left, right, stop);
 }
 
 }  // namespace
 
-Factor reduced_left(Factor factor) {
+Factor reduced_left(Factor factor, const std::stop_token& stop) {
   expect_sides(factor);
   if (factor.rows <= factor.cols || !is_finite(factor)) {
     return factor;
   }
   // Row-major rows x cols is column-major cols x rows, whose L is R row-major.
-  const auto m = static_cast<lapack_int>(factor.cols);
-  const auto n = static_cast<lapack_int>(factor.rows);
   std::vector<double> tau(as_size(factor.cols));
-  std::vector<double> work(as_size(factor.cols * kReflectorPanel));
-  const auto work_size = static_cast<lapack_int>(work.size());
-  lapack_int info = 0;
-  blas::blas().LAPACK_dgelqf(&m, &n, factor.values.data(), &m, tau.data(), work.data(), &work_size,
-                             &info);
-  expects(info == 0, "dgelqf accepts its arguments");
+  std::vector<double> work(as_size(factor.cols * blas::steps::kBlock));
+  blas::steps::gelqf(factor.cols, factor.rows, {factor.values.data(), factor.cols}, tau.data(),
+                     work.data(), stop);
   factor.rows = factor.cols;
   factor.values.resize(as_size(factor.cols * factor.cols));
   factor.values.shrink_to_fit();
@@ -122,20 +114,15 @@ Factor reduced_left(Factor factor) {
   return factor;
 }
 
-Factor reduced_right(Factor factor) {
+Factor reduced_right(Factor factor, const std::stop_token& stop) {
   expect_sides(factor);
   if (factor.cols <= factor.rows || !is_finite(factor)) {
     return factor;
   }
-  const auto m = static_cast<lapack_int>(factor.cols);
-  const auto n = static_cast<lapack_int>(factor.rows);
   std::vector<double> tau(as_size(factor.rows));
-  std::vector<double> work(as_size(factor.rows * kReflectorPanel));
-  const auto work_size = static_cast<lapack_int>(work.size());
-  lapack_int info = 0;
-  blas::blas().LAPACK_dgeqrf(&m, &n, factor.values.data(), &m, tau.data(), work.data(), &work_size,
-                             &info);
-  expects(info == 0, "dgeqrf accepts its arguments");
+  std::vector<double> work(as_size(factor.rows * blas::steps::kBlock));
+  blas::steps::geqrf(factor.cols, factor.rows, {factor.values.data(), factor.cols}, tau.data(),
+                     work.data(), stop);
   Factor out{factor.rows, factor.rows, std::vector<double>(as_size(factor.rows * factor.rows))};
   for (std::int64_t i = 0; i < out.rows; ++i) {
     std::copy_n(factor.values.begin() + i * factor.cols, i + 1, out.values.begin() + i * out.cols);
@@ -167,8 +154,7 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
     report.reason = "a factor holds weights that are not finite";
     return report;
   }
-  throw_if_stopped(stop);
-  Factor core = core_of(chain);
+  Factor core = core_of(chain, stop);
   throw_if_stopped(stop);
   double sum_squares = 0.0;
   for (double& value : core.values) {

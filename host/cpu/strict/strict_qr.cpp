@@ -15,6 +15,7 @@
 #include "strict_qr.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "core/stop.hpp"
 #include "cpu/stopwatch.hpp"
 #include <vindex/error.hpp>
@@ -23,8 +24,6 @@
 
 namespace vindex::cpu {
 namespace {
-
-constexpr std::int64_t kQrPanel = 32;  ///< columns per block reflector
 
 /// Copies a tile, turned to the tall orientation, to rows first.. of a column-major matrix with
 /// leading dimension `stride`.
@@ -52,7 +51,7 @@ void copy_tall(const Tile& tile, bool row_slabs, double* to, std::int64_t stride
 void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                        Workspace& workspace, double* r, double& seconds) {
   const std::int64_t p = plan.short_side;
-  const std::int64_t panel = std::min(kQrPanel, p);
+  const std::int64_t panel = std::min(blas::steps::kBlock, p);
   WorkArray<double> block(workspace, plan.chunk * p, "a block of rows");
   WorkArray<double> reflectors(workspace, panel * p, "block reflectors");
   WorkArray<double> work(workspace, panel * p, "QR decomposition");
@@ -61,14 +60,8 @@ void triangular_factor(TileReader& reader, const SvdPlan& plan, const TileChange
     const Stopwatch watch(seconds);
     const std::int64_t length = plan.row_slabs ? tile.rows : tile.cols;
     copy_tall(tile, plan.row_slabs, block.data(), length);
-    const auto m = static_cast<lapack_int>(length);
-    const auto n = static_cast<lapack_int>(p);
-    const auto nb = static_cast<lapack_int>(panel);
-    const lapack_int no_triangle = 0;  // the block is a plain rectangle
-    lapack_int info = 0;
-    blas::blas().LAPACK_dtpqrt(&m, &n, &no_triangle, &nb, r, &n, block.data(), &m,
-                               reflectors.data(), &nb, work.data(), &info);
-    expects(info == 0, "dtpqrt accepts its arguments");
+    blas::steps::tpqrt(length, p, {r, p}, {block.data(), length}, reflectors.data(), work.data(),
+                       workspace.stop());
   });
 }
 
@@ -78,16 +71,14 @@ std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Wor
   WorkArray<double> e(workspace, p, "bidiagonal form");
   WorkArray<double> tau_left(workspace, p, "Householder factors");
   WorkArray<double> tau_right(workspace, p, "Householder factors");
-  WorkArray<double> work(workspace, 2 * p * kQrPanel, "bidiagonal reduction");
-  const auto work_size = static_cast<lapack_int>(work.size());
-  lapack_int info = 0;
-  blas::blas().LAPACK_dgebrd(&n, &n, a, &n, d.data(), e.data(), tau_left.data(), tau_right.data(),
-                             work.data(), &work_size, &info);
-  expects(info == 0, "dgebrd accepts its arguments");
+  WorkArray<double> work(workspace, 2 * p * blas::steps::kBlock, "bidiagonal reduction");
+  blas::steps::gebrd(p, {a, p}, d.data(), e.data(), tau_left.data(), tau_right.data(), work.data(),
+                     workspace.stop());
   throw_if_stopped(workspace.stop());
   const lapack_int none = 0;
   const lapack_int one = 1;
   double unused = 0.0;
+  lapack_int info = 0;
   blas::blas().LAPACK_dbdsqr("U", &n, &none, &none, &none, d.data(), e.data(), &unused, &one,
                              &unused, &one, &unused, &one, work.data(), &info);
   expects(info >= 0, "dbdsqr accepts its arguments");
@@ -99,10 +90,11 @@ std::vector<double> singular_values_by_bidiagonal(double* a, std::int64_t p, Wor
 
 std::uint64_t qr_bytes(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
-  const std::uint64_t factor = array_bytes(plan.chunk * p, sizeof(double)) +
-                               2 * array_bytes(std::min(kQrPanel, p) * p, sizeof(double));
+  const std::uint64_t factor =
+      array_bytes(plan.chunk * p, sizeof(double)) +
+      2 * array_bytes(std::min(blas::steps::kBlock, p) * p, sizeof(double));
   const std::uint64_t values =
-      3 * array_bytes(p, sizeof(double)) + array_bytes(2 * p * kQrPanel, sizeof(double));
+      3 * array_bytes(p, sizeof(double)) + array_bytes(2 * p * blas::steps::kBlock, sizeof(double));
   return std::max(factor, values);
 }
 

@@ -15,9 +15,9 @@
 #include "projection.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -53,12 +53,7 @@ bool is_complement_below(const float* gram, const Projection& projection, double
     }
     matrix[j * p + j] += tau - shift;
   }
-  throw_if_stopped(workspace.stop());
-  const auto order = static_cast<lapack_int>(p);
-  lapack_int info = 0;
-  blas::blas().LAPACK_dpotrf("U", &order, matrix.data(), &order, &info);
-  expects(info >= 0, "dpotrf accepts its arguments");
-  return info == 0;
+  return blas::steps::potrf(p, {matrix.data(), p}, workspace.stop());
 }
 
 /// sum of the k largest eigenvalues of T + R^T R / gap, and the largest alone.

@@ -7,8 +7,8 @@
 #include "orthonormal.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include <vindex/error.hpp>
 
@@ -22,16 +22,8 @@ std::uint64_t orthonormal_bytes(std::int64_t count) {
 void orthonormalise(double* columns, std::int64_t rows, std::int64_t count, Workspace& workspace) {
   WorkArray<double> work(workspace, count * (kLapackBlock + 1), "orthonormal basis");
   double* const tau = work.data() + count * kLapackBlock;
-  throw_if_stopped(workspace.stop());
-  const auto m = static_cast<lapack_int>(rows);
-  const auto n = static_cast<lapack_int>(count);
-  const auto work_size = static_cast<lapack_int>(count * kLapackBlock);
-  lapack_int info = 0;
-  blas::blas().LAPACK_dgeqrf(&m, &n, columns, &m, tau, work.data(), &work_size, &info);
-  expects(info == 0, "dgeqrf accepts its arguments");
-  throw_if_stopped(workspace.stop());
-  blas::blas().LAPACK_dorgqr(&m, &n, &n, columns, &m, tau, work.data(), &work_size, &info);
-  expects(info == 0, "dorgqr accepts its arguments");
+  blas::steps::geqrf(rows, count, {columns, rows}, tau, work.data(), workspace.stop());
+  blas::steps::orgqr(rows, count, {columns, rows}, tau, work.data(), workspace.stop());
 }
 
 void rotate(double* matrix, std::int64_t rows, std::int64_t count, const double* rotation,

@@ -10,6 +10,7 @@
 #include "simd_tridiagonal.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -17,7 +18,6 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 32;
 /// Below this order the band is the matrix and two stages gain nothing.
 constexpr std::int64_t kMinBandOrder = 128;
 
@@ -41,7 +41,7 @@ bool is_reduced_by_band(std::int64_t p, bool library) {
 std::uint64_t tridiagonal_bytes(std::int64_t p, std::size_t size, bool library) {
   return is_reduced_by_band(p, library)
              ? array_bytes(static_cast<std::int64_t>(tridiagonalise_workspace_bytes(p, size)), 1)
-             : 3 * array_bytes(p, size) + array_bytes(p * kBlock, size);
+             : 3 * array_bytes(p, size) + array_bytes(p * blas::steps::kBlock, size);
 }
 
 void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e, bool library,
@@ -53,13 +53,9 @@ void reduce_to_tridiagonal(float* matrix, std::int64_t p, double* d, double* e, 
   WorkArray<float> narrow_d(workspace, p, "tridiagonal form");
   WorkArray<float> narrow_e(workspace, p, "tridiagonal form");
   WorkArray<float> tau(workspace, p, "Householder factors");
-  WorkArray<float> work(workspace, p * kBlock, "tridiagonal reduction");
-  const auto n = static_cast<lapack_int>(p);
-  const auto work_size = static_cast<lapack_int>(p * kBlock);
-  lapack_int info = 0;
-  blas::blas().LAPACK_ssytrd("U", &n, matrix, &n, narrow_d.data(), narrow_e.data(), tau.data(),
-                             work.data(), &work_size, &info);
-  expects(info == 0, "ssytrd accepts its arguments");
+  WorkArray<float> work(workspace, p * blas::steps::kBlock, "tridiagonal reduction");
+  blas::steps::sytrd(p, {matrix, p}, narrow_d.data(), narrow_e.data(), tau.data(), work.data(),
+                     workspace.stop());
   std::copy_n(narrow_d.data(), p, d);
   std::copy_n(narrow_e.data(), p - 1, e);
 }
@@ -71,12 +67,8 @@ void reduce_to_tridiagonal(double* matrix, std::int64_t p, double* d, double* e,
     return;
   }
   WorkArray<double> tau(workspace, p, "Householder factors");
-  WorkArray<double> work(workspace, p * kBlock, "tridiagonal reduction");
-  const auto n = static_cast<lapack_int>(p);
-  const auto work_size = static_cast<lapack_int>(p * kBlock);
-  lapack_int info = 0;
-  blas::blas().LAPACK_dsytrd("U", &n, matrix, &n, d, e, tau.data(), work.data(), &work_size, &info);
-  expects(info == 0, "dsytrd accepts its arguments");
+  WorkArray<double> work(workspace, p * blas::steps::kBlock, "tridiagonal reduction");
+  blas::steps::sytrd(p, {matrix, p}, d, e, tau.data(), work.data(), workspace.stop());
 }
 
 bool solve_tridiagonal(double* d, double* e, std::int64_t p, bool library, Workspace& workspace) {

@@ -1,0 +1,103 @@
+// Owns what is one product of matrices or made of such: the Cholesky factor, triangular solves and
+// the product itself, cut where one call would take longer than a stop may wait.
+#include "steps.hpp"
+
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "core/stop.hpp"
+#include <vindex/error.hpp>
+
+#include <algorithm>
+
+namespace vindex::blas::steps {
+namespace {
+
+constexpr std::int64_t kCholeskyBlock = 256;  ///< 6.6 Gflop at once at 7168
+constexpr std::int64_t kLeastPiece = 64;      ///< what kernels take at once, or a few of it
+
+bool whole_potrf(std::int64_t n, Columns<double> a) {
+  const auto order = as_int(n);
+  const auto lda = as_int(a.stride);
+  int info = 0;
+  blas().LAPACK_dpotrf("U", &order, a.values, &lda, &info);
+  expects(info >= 0, "dpotrf accepts its arguments");
+  return info == 0;
+}
+
+/// Calls piece(first, count) for 0..count in pieces of at most `whole` flop, or of kLeastPiece.
+template <typename Piece>
+void in_pieces(std::int64_t count, double flop_each, std::int64_t whole,
+               const std::stop_token& stop, const Piece& piece) {
+  const double fitting = static_cast<double>(whole) / std::max(flop_each, 1.0);
+  const std::int64_t most =
+      fitting >= static_cast<double>(count)
+          ? count
+          : kLeastPiece *
+                std::max(static_cast<std::int64_t>(fitting) / kLeastPiece, std::int64_t{1});
+  for (std::int64_t first = 0; first < count; first += most) {
+    throw_if_stopped(stop);
+    piece(first, std::min(most, count - first));
+  }
+}
+
+}  // namespace
+
+bool potrf(std::int64_t n, Columns<double> a, const std::stop_token& stop, std::int64_t whole) {
+  throw_if_stopped(stop);
+  if (n <= whole) {
+    return whole_potrf(n, a);
+  }
+  // Rows of U, block by block: A is read where it is needed, so that the largest product of a step
+  // is a block of rows.
+  const BlasFunctions& library = blas();
+  const auto lda = as_int(a.stride);
+  for (std::int64_t done = 0; done < n; done += kCholeskyBlock) {
+    const std::int64_t block = std::min(kCholeskyBlock, n - done);
+    const std::int64_t next = done + block;
+    library.cblas_dsyrk(CblasColMajor, CblasUpper, CblasTrans, as_int(block), as_int(done), -1.0,
+                        a.at(0, done), lda, 1.0, a.at(done, done), lda);
+    if (!whole_potrf(block, a.from(done, done))) {
+      return false;
+    }
+    throw_if_stopped(stop);
+    if (next < n) {
+      library.cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(block), as_int(n - next),
+                          as_int(done), -1.0, a.at(0, done), lda, a.at(0, next), lda, 1.0,
+                          a.at(done, next), lda);
+      throw_if_stopped(stop);
+      library.cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit,
+                          as_int(block), as_int(n - next), 1.0, a.at(done, done), lda,
+                          a.at(done, next), lda);
+      throw_if_stopped(stop);
+    }
+  }
+  return true;
+}
+
+void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::int64_t rows, std::int64_t cols,
+          std::int64_t depth, const double* a, const double* b, double* c,
+          const std::stop_token& stop, std::int64_t whole) {
+  const bool turned = turn_a == CblasTrans;
+  const double flop_of_row = 2.0 * static_cast<double>(cols) * static_cast<double>(depth);
+  in_pieces(rows, flop_of_row, whole, stop, [&](std::int64_t first, std::int64_t count) {
+    blas().cblas_dgemm(CblasRowMajor, turn_a, turn_b, as_int(count), as_int(cols), as_int(depth),
+                       1.0, a + first * (turned ? 1 : depth), as_int(turned ? rows : depth), b,
+                       as_int(turn_b == CblasTrans ? depth : cols), 0.0, c + first * cols,
+                       as_int(cols));
+  });
+}
+
+void trsm(CBLAS_SIDE side, CBLAS_TRANSPOSE turn, std::int64_t rows, std::int64_t cols,
+          const double* triangle, double* b, const std::stop_token& stop, std::int64_t whole) {
+  const bool left = side == CblasLeft;
+  const std::int64_t order = left ? rows : cols;
+  const double flop_each = static_cast<double>(order) * static_cast<double>(order);
+  const std::int64_t vectors = left ? cols : rows;
+  in_pieces(vectors, flop_each, whole, stop, [&](std::int64_t first, std::int64_t count) {
+    blas().cblas_dtrsm(CblasRowMajor, side, CblasLower, turn, CblasNonUnit,
+                       as_int(left ? rows : count), as_int(left ? count : cols), 1.0, triangle,
+                       as_int(order), b + first * (left ? 1 : cols), as_int(cols));
+  });
+}
+
+}  // namespace vindex::blas::steps
