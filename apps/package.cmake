@@ -2,7 +2,8 @@
 #   bin/vindex   lib/vindex/libvindex_cuda_module.so   share/doc/vindex   share/vindex/jobs
 install(FILES README.md CHANGELOG.md LICENSE NOTICE DESTINATION share/doc/vindex)
 install(DIRECTORY docs/ DESTINATION share/doc/vindex/docs)
-install(DIRECTORY jobs/ DESTINATION share/vindex/jobs USE_SOURCE_PERMISSIONS)
+# What builds containers needs a checkout.
+install(DIRECTORY jobs/ DESTINATION share/vindex/jobs USE_SOURCE_PERMISSIONS PATTERN container EXCLUDE)
 
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_NAME vindex)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The checks that take too long for every push: every test under address and undefined-behaviour sanitizers,
 # the threaded parts under the thread sanitizer, adapters beside PEFT and captures beside transformers, every system call
-# of short runs failing, a minute of every fuzz target, clang-tidy over every host source. Run them before a release and
-# after large changes.
+# of short runs failing, the container image in bare systems (as root), a minute of every fuzz target, clang-tidy over
+# every host source. Run them before a release and after large changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,9 @@ scripts/python_env.sh --models
 cmake --preset cpu >/dev/null
 cmake --build --preset cpu -j "$(scripts/build_jobs.sh)" --target vindex
 ctest --preset cpu -R 'Peft|CaptureAgrees'
+
+echo "== container image"
+scripts/container_check.sh
 
 echo "== every fault"
 scripts/faults.sh
