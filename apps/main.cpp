@@ -6,6 +6,7 @@
 
 #include "core/nearest_name.hpp"
 #include "core/output_target.hpp"
+#include "core/stop.hpp"
 #include "engine/opening.hpp"
 #include "engine/version.hpp"
 #include <vindex/error.hpp>
@@ -251,6 +252,10 @@ int main(int argc, char** argv) {
     if (error.id() == "E-MEMORY") {
       end_without_memory(error.exit_code());
     }
+  } catch (const vindex::Stopped&) {
+    const vindex::apps::Ending early =
+        vindex::apps::stopped_early("before anything was finished; run the same command again");
+    code = fail(early.reason(), early.code());
   } catch (const std::bad_alloc&) {
     std::fputs(kOutOfMemory, stderr);  // nothing is put together: there is no memory for it
     end_without_memory(ExitCode::kInternal);

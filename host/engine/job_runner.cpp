@@ -313,6 +313,9 @@ class Runner {
         last_publish = now();
       }
     }
+    // Reads that a stop ended may have ended every worker before it was seen here.
+    outcome_.stopped =
+        hooks_.stop.stop_requested() && snapshot_.done.matrices < snapshot_.total.matrices;
   }
 
   void publish_part() {

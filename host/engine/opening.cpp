@@ -15,23 +15,25 @@
 
 namespace vindex::engine {
 
-OpenModel open_whole(const std::string& path, const std::string& model_config,
-                     std::int32_t threads) {
+OpenModel open_whole(const std::string& path, const std::string& model_config, std::int32_t threads,
+                     const std::stop_token& stop) {
   OpenModel model;
-  model.files = input::open_model(path, {.model_config = model_config, .threads = threads});
+  model.files =
+      input::open_model(path, {.model_config = model_config, .threads = threads, .stop = stop});
   model::IndexOptions indexing;
   indexing.threads = threads;
   model.index = model::index_model(model.files, indexing);
   return model;
 }
 
-SelectedModel open_selected(const RunSettings& settings) {
+SelectedModel open_selected(const RunSettings& settings, const std::stop_token& stop) {
   SelectedModel model;
   const input::OpenOptions opening{.model_config = settings.model_config,
                                    .adapter = settings.indexing.lora,
                                    .for_matrices = true,
-                                   .threads = settings.threads};
-  std::shared_ptr<input::ModelStore> store = input::open_store(settings.model);
+                                   .threads = settings.threads,
+                                   .stop = stop};
+  std::shared_ptr<input::ModelStore> store = input::open_store(settings.model, stop);
   if (settings.disk_budget > 0) {
     model.copies =
         std::make_shared<input::ShardCopies>(settings.copies_folder, settings.disk_budget);
@@ -65,7 +67,7 @@ SelectedModel open_selected(const RunSettings& settings) {
     model.notes.emplace_back("note: --disk-budget keeps no copies of files on this machine");
   }
   if (!settings.imatrix.empty()) {
-    model.importance = model::open_importance_matrix(settings.imatrix);
+    model.importance = model::open_importance_matrix(settings.imatrix, stop);
     model::weigh_columns(model.importance, model.index, model.selected);
     // Weighted rows come before products.
     std::stable_sort(model.selected.begin(), model.selected.end(),

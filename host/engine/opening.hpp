@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,10 +76,11 @@ struct SelectedModel {
   std::vector<std::string> notes;
 };
 
-/// Opens, selects, and adds the derived rows that the settings ask for. Errors: those of
+/// Opens, selects, and adds the derived rows that the settings ask for. `stop`, here and below: of
+/// waiting for a server, now and while it is read (input::open_store()). Errors: those of
 /// open_model/index_model; MissingInputError E-NOTHING (66) where the model has no matrix;
 /// UsageError E-SELECTION (64) where the selection names none of them.
-SelectedModel open_selected(const RunSettings& settings);
+SelectedModel open_selected(const RunSettings& settings, const std::stop_token& stop = {});
 
 /// The back ends chosen, one object per device. `note` receives one line on what was chosen and
 /// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent.
@@ -93,8 +95,8 @@ struct OpenModel {
 
 /// Opens `path`; `model_config` as of --model-config. Errors: those of input::open_model() and
 /// model::index_model().
-OpenModel open_whole(const std::string& path, const std::string& model_config,
-                     std::int32_t threads);
+OpenModel open_whole(const std::string& path, const std::string& model_config, std::int32_t threads,
+                     const std::stop_token& stop = {});
 
 /// The reader of a run, asked about every file of `models`; null ones are passed over.
 std::unique_ptr<input::BulkReader> open_reader(

@@ -109,6 +109,8 @@ void WorkerPool::begin_units(std::size_t ahead) {
         break;
       }
     }
+  } catch (const Stopped&) {
+    // As below.
   } catch (...) {
     fail(std::current_exception());
   }

@@ -68,8 +68,8 @@ void append_safetensors(Shard shard, ModelFiles& files) {
 
 }  // namespace
 
-ModelFiles open_array_files(const std::string& address) {
-  const std::shared_ptr<ModelStore> store = open_store(address);
+ModelFiles open_array_files(const std::string& address, const std::stop_token& stop) {
+  const std::shared_ptr<ModelStore> store = open_store(address, stop);
   ModelFiles files;
   files.store = store;
   files.path = store->address();

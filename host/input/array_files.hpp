@@ -12,6 +12,6 @@ namespace vindex::input {
 /// configurations and indexes beside the files are not looked at. Errors: FormatError E-NPY-*,
 /// E-ST-*, E-TENSOR-TWICE for a name that two files hold; MissingInputError E-FOLDER-EMPTY, or
 /// where nothing is at `address`; those of open_store().
-ModelFiles open_array_files(const std::string& address);
+ModelFiles open_array_files(const std::string& address, const std::stop_token& stop = {});
 
 }  // namespace vindex::input

@@ -44,13 +44,13 @@ std::string encoded_path(const std::string& path) {
 
 class HfStore final : public ModelStore {
  public:
-  HfStore(std::string address, HubAddress parts, HubEnvironment hub)
+  HfStore(std::string address, HubAddress parts, HubEnvironment hub, const std::stop_token& stop)
       : address_(std::move(address)),
         parts_(std::move(parts)),
         hub_(std::move(hub)),
         client_(std::make_shared<HttpClient>(
             http_limits_of_environment(),
-            HttpCredential{.origin = origin_of(hub_.endpoint), .bearer = hub_.token})) {}
+            HttpCredential{.origin = origin_of(hub_.endpoint), .bearer = hub_.token}, stop)) {}
 
   const std::string& address() const override { return address_; }
   const std::string& file() const override { return parts_.file; }
@@ -199,13 +199,13 @@ std::shared_ptr<ModelStore> open_cached(const std::string& address, const HubAdd
 
 }  // namespace
 
-std::shared_ptr<ModelStore> open_hf_store(const std::string& address) {
+std::shared_ptr<ModelStore> open_hf_store(const std::string& address, const std::stop_token& stop) {
   HubAddress parts = hub_address(address);
   HubEnvironment hub = hub_environment();
   if (hub.offline) {
     return open_cached(address, parts, hub);
   }
-  return std::make_shared<HfStore>(address, std::move(parts), std::move(hub));
+  return std::make_shared<HfStore>(address, std::move(parts), std::move(hub), stop);
 }
 
 }  // namespace vindex::input

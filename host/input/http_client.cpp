@@ -2,16 +2,16 @@
 
 #include "curl_library.hpp"
 
+#include "core/stop.hpp"
+#include "core/stoppable_wait.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <ctime>
-#include <thread>
 #include <utility>
 
 namespace vindex::input {
@@ -36,6 +36,8 @@ namespace {
 /// An answer's head may have so many bytes; those of the Hub have 3 KB.
 constexpr std::size_t kLargestHead = std::size_t{128} << 10U;
 constexpr std::size_t kIdleWorks = 16;
+/// Between two looks whether a stop was requested.
+constexpr int kPollMilliseconds = 100;
 
 std::string small_letters(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {
@@ -154,8 +156,8 @@ std::optional<double> seconds_to_wait(const HttpHead& head) {
   return std::nullopt;
 }
 
-HttpClient::HttpClient(const HttpLimits& limits, HttpCredential credential)
-    : limits_(limits), credential_(std::move(credential)) {}
+HttpClient::HttpClient(const HttpLimits& limits, HttpCredential credential, std::stop_token stop)
+    : limits_(limits), credential_(std::move(credential)), stop_(std::move(stop)) {}
 
 HttpClient::~HttpClient() = default;
 
@@ -218,6 +220,7 @@ void HttpClient::perform_once(std::span<HttpExchange*> exchanges) {
     set(CURLOPT_HTTPHEADER, transfer.fields);
     set(CURLOPT_USERAGENT, "vindex");
     set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_QUICK_EXIT, 1L);  // a stop does not wait for a name server
     set(CURLOPT_CONNECTTIMEOUT, limits_.connect_seconds);
     set(CURLOPT_LOW_SPEED_LIMIT, limits_.stall_bytes);
     set(CURLOPT_LOW_SPEED_TIME, limits_.stall_seconds);
@@ -236,10 +239,10 @@ void HttpClient::perform_once(std::span<HttpExchange*> exchanges) {
   }
   int running = 1;
   CURLMcode failed = CURLM_OK;
-  while (running > 0 && failed == CURLM_OK) {
+  while (running > 0 && failed == CURLM_OK && !stop_.stop_requested()) {
     failed = curl.curl_multi_perform(work->multi, &running);
     if (failed == CURLM_OK && running > 0) {
-      failed = curl.curl_multi_poll(work->multi, nullptr, 0, 100, nullptr);
+      failed = curl.curl_multi_poll(work->multi, nullptr, 0, kPollMilliseconds, nullptr);
     }
   }
   int left = 0;
@@ -263,6 +266,7 @@ void HttpClient::perform_once(std::span<HttpExchange*> exchanges) {
     curl.curl_multi_remove_handle(work->multi, transfer.easy);
     curl.curl_slist_free_all(transfer.fields);
   }
+  throw_if_stopped(stop_);  // what was broken off ends with its connections, here
   if (failed != CURLM_OK) {
     throw RemoteError("E-REMOTE-READ", curl.curl_multi_strerror(failed), true);
   }
@@ -355,7 +359,7 @@ void HttpClient::perform(std::span<HttpExchange> exchanges) {
     }
     if (waits) {
       has_waited = true;
-      std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+      wait_or_stop(wait, stop_);
     }
     open = std::move(next);
   }

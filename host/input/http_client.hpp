@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,8 @@ std::optional<double> seconds_to_wait(const HttpHead& head);
 /// Thread-safe. Connections are kept for the next call.
 class HttpClient {
  public:
-  HttpClient(const HttpLimits& limits, HttpCredential credential);
+  /// `stop` ends every call, those under way too, with Stopped.
+  HttpClient(const HttpLimits& limits, HttpCredential credential, std::stop_token stop = {});
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -79,7 +81,7 @@ class HttpClient {
   /// Performs all of them side by side, redirects followed: only to https, or to http where the
   /// first address was http; the credential goes to its origin alone. An answer of 429 or 503 that
   /// says how long to wait is waited for and asked for once more. Errors: RemoteError
-  /// E-REMOTE-REDIRECT (final), E-REMOTE-READ where libcurl itself fails.
+  /// E-REMOTE-REDIRECT (final), E-REMOTE-READ where libcurl itself fails; Stopped.
   void perform(std::span<HttpExchange> exchanges);
 
  private:
@@ -89,6 +91,7 @@ class HttpClient {
 
   HttpLimits limits_;
   HttpCredential credential_;
+  std::stop_token stop_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<CurlWork>> idle_;
 };

@@ -17,9 +17,10 @@ namespace {
 
 class HttpsStore final : public ModelStore {
  public:
-  explicit HttpsStore(std::string address)
+  HttpsStore(std::string address, const std::stop_token& stop)
       : address_(std::move(address)),
-        client_(std::make_shared<HttpClient>(http_limits_of_environment(), HttpCredential{})) {
+        client_(
+            std::make_shared<HttpClient>(http_limits_of_environment(), HttpCredential{}, stop)) {
     const std::string path = address_.substr(0, address_.find('?'));
     query_ = address_.substr(path.size());
     const std::size_t slash = path.rfind('/');
@@ -63,9 +64,10 @@ class HttpsStore final : public ModelStore {
 
 }  // namespace
 
-std::shared_ptr<ModelStore> open_https_store(const std::string& address) {
+std::shared_ptr<ModelStore> open_https_store(const std::string& address,
+                                             const std::stop_token& stop) {
   check_remote_address(address);
-  return std::make_shared<HttpsStore>(address);
+  return std::make_shared<HttpsStore>(address, stop);
 }
 
 }  // namespace vindex::input

@@ -70,7 +70,7 @@ void throw_nothing_to_measure(const std::string& path) {
 }
 
 ModelFiles open_model(const std::string& address, const OpenOptions& options) {
-  return open_model(open_store(address), options);
+  return open_model(open_store(address, options.stop), options);
 }
 
 ModelFiles open_model(std::shared_ptr<ModelStore> store, const OpenOptions& options) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,8 @@ struct OpenOptions {
   /// A GGUF file of which no tensor can be a matrix is refused (E-NOTHING) before its names are
   /// kept.
   bool for_matrices = false;
-  std::int32_t threads = 0;  ///< that read headers; 0: one for each usable core, at most 8
+  std::int32_t threads = 0;   ///< that read headers; 0: one for each usable core, at most 8
+  std::stop_token stop = {};  ///< of waiting for a server, now and later: open_store()
 };
 
 /// Opens a folder (Hugging Face layout, a repository of its cache with one snapshot, or GGUF

@@ -5,6 +5,7 @@
 #include "model_store.hpp"
 #include "store_schemes.hpp"
 
+#include "core/stoppable_wait.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -40,14 +41,15 @@ constexpr std::string_view kFileScheme = "file";
 /// Those of the program first; what is added later, only by ScopedStoreScheme, follows.
 struct SchemeList {
   std::mutex mutex;
-  std::vector<StoreScheme> schemes = {
-      {std::string(kFileScheme),
-       [](const std::string& address) { return open_local_store(path_of_file_address(address)); },
-       std::nullopt},
-      {"hf", open_hf_store, StoreWrapping{}},
-      {"https", open_https_store, StoreWrapping{}},
-      {"http", open_https_store, StoreWrapping{}},
-      {"s3", refuse_remote_address, StoreWrapping{}}};
+  std::vector<StoreScheme> schemes = {{std::string(kFileScheme),
+                                       [](const std::string& address, const std::stop_token&) {
+                                         return open_local_store(path_of_file_address(address));
+                                       },
+                                       std::nullopt},
+                                      {"hf", open_hf_store, StoreWrapping{}},
+                                      {"https", open_https_store, StoreWrapping{}},
+                                      {"http", open_https_store, StoreWrapping{}},
+                                      {"s3", refuse_remote_address, StoreWrapping{}}};
 
   /// Under the mutex.
   std::vector<StoreScheme>::iterator find(std::string_view name) {
@@ -84,7 +86,7 @@ ScopedStoreScheme::~ScopedStoreScheme() {
   list.schemes.erase(list.find(name_));
 }
 
-std::shared_ptr<ModelStore> open_store(const std::string& address) {
+std::shared_ptr<ModelStore> open_store(const std::string& address, const std::stop_token& stop) {
   const auto name = scheme_of(address);
   if (!name) {
     return open_local_store(address);
@@ -93,16 +95,18 @@ std::shared_ptr<ModelStore> open_store(const std::string& address) {
   if (!scheme) {
     return refuse_remote_address(address);
   }
-  std::shared_ptr<ModelStore> store = scheme->open(address);
+  std::shared_ptr<ModelStore> store = scheme->open(address, stop);
   if (scheme->wrapping) {
     const auto& [retry, prefetch, sleep] = *scheme->wrapping;
-    store = make_prefetching_store(make_retrying_store(std::move(store), retry, sleep), prefetch);
+    const auto wait = [stop](double seconds) { wait_or_stop(seconds, stop); };
+    store = make_prefetching_store(
+        make_retrying_store(std::move(store), retry, sleep ? sleep : wait), prefetch);
   }
   return store;
 }
 
-std::unique_ptr<ByteSource> open_input(const std::string& address) {
-  const std::shared_ptr<ModelStore> store = open_store(address);
+std::unique_ptr<ByteSource> open_input(const std::string& address, const std::stop_token& stop) {
+  const std::shared_ptr<ModelStore> store = open_store(address, stop);
   if (store->file().empty()) {
     throw MissingInputError("E-FILE-KIND",
                             fmt::format("{} is a folder, not a file", printable(address)));

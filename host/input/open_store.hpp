@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 namespace vindex::input {
@@ -17,15 +18,18 @@ namespace vindex::input {
 struct StoreWrapping {
   RetryPolicy retry;
   PrefetchPolicy prefetch;
-  std::function<void(double seconds)> sleep;  ///< between attempts; empty: the thread sleeps
+  std::function<void(double seconds)> sleep;  ///< between attempts; empty: until a stop at most
 };
 
 /// A way to name stores. What open(address).location(member) gives is an address of the scheme too:
 /// it opens that member.
 struct StoreScheme {
   std::string name;  ///< of addresses "NAME://..."
-  /// Errors: UsageError E-REMOTE-ADDRESS (64) where the address is malformed; those of ModelStore.
-  std::function<std::shared_ptr<ModelStore>(const std::string& address)> open;
+  /// `stop` ends what the store and its sources wait for, with Stopped. Errors: UsageError
+  /// E-REMOTE-ADDRESS (64) where the address is malformed; those of ModelStore.
+  std::function<std::shared_ptr<ModelStore>(const std::string& address,
+                                            const std::stop_token& stop)>
+      open;
   /// Of a store that pays for every request with a round trip; nothing: it is used as it is.
   std::optional<StoreWrapping> wrapping;
 };
@@ -49,11 +53,15 @@ class ScopedStoreScheme {
 /// that is not known, E-REMOTE for one whose stores are not read yet; MissingInputError
 /// E-FOLDER-EMPTY for a repository without a snapshot, FormatError E-FOLDER-SEVERAL listing
 /// several; a file is looked for when it is opened.
-std::shared_ptr<ModelStore> open_store(const std::string& address);
+/// Once `stop` is requested, every call of a remote store and of its sources, those under way too,
+/// ends with Stopped (core/stop.hpp), however long the server keeps it waiting.
+std::shared_ptr<ModelStore> open_store(const std::string& address,
+                                       const std::stop_token& stop = {});
 
 /// The one file that `address` names. Errors: as above; MissingInputError (66) where it is absent
 /// or a folder; those of ModelStore::open().
-std::unique_ptr<ByteSource> open_input(const std::string& address);
+std::unique_ptr<ByteSource> open_input(const std::string& address,
+                                       const std::stop_token& stop = {});
 
 /// The path that a local address means, for questions of places on this machine: what has no
 /// scheme as it is, of file:// the path behind it; nothing for every other scheme. Errors:

@@ -159,7 +159,8 @@ void check_remote_address(const std::string& address) {
   }
 }
 
-std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address) {
+std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address,
+                                                  const std::stop_token& /*stop*/) {
   check_remote_address(address);
   throw UsageError("E-REMOTE",
                    fmt::format("{}: models of this scheme are not read yet; fetch it and give "

@@ -2,15 +2,14 @@
 #include "store_decorators.hpp"
 
 #include "core/philox.hpp"
+#include "core/stoppable_wait.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -101,9 +100,7 @@ class RetryingStore final : public ForwardingStore {
   std::shared_ptr<Retrying> retrying_;
 };
 
-void sleep_for(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
+void sleep_for(double seconds) { wait_or_stop(seconds, {}); }
 
 }  // namespace
 

@@ -271,7 +271,8 @@ void read_config(ModelStore& store, const std::string& stem, const OpenOptions& 
   };
   if (!options.model_config.empty()) {
     const std::string& given = options.model_config;
-    model.config = read_json(open_input(given), local_path(given).value_or(given), model);
+    model.config =
+        read_json(open_input(given, options.stop), local_path(given).value_or(given), model);
   } else {
     for (const std::string& name : {std::string("config.json"), stem + ".config.json"}) {
       if (member_is_listed(store, name)) {

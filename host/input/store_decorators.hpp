@@ -85,7 +85,8 @@ double retry_delay(const RetryPolicy& policy, std::int32_t failed, std::uint64_t
 /// Repeats what ended with a RemoteError that is retryable; every other error passes. The error of
 /// the last attempt says how many there were, keeps its id and exit code and is retryable no more.
 /// A store that was given up gets one attempt for each request until one succeeds, so that a dead
-/// one costs the waits of one request and not of all. `sleep` waits; tests replace it.
+/// one costs the waits of one request and not of all. `sleep` waits between
+/// attempts, and may throw; empty: the thread sleeps.
 std::shared_ptr<ModelStore> make_retrying_store(std::shared_ptr<ModelStore> store,
                                                 const RetryPolicy& policy = {},
                                                 std::function<void(double seconds)> sleep = {});

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -20,15 +21,17 @@ std::string path_of_file_address(const std::string& address);
 
 /// https_store.cpp: https://HOST/PATH and http://HOST/PATH, one file and what lies beside it.
 /// Throws before any request: UsageError E-REMOTE-ADDRESS (remote_address.hpp).
-std::shared_ptr<ModelStore> open_https_store(const std::string& address);
+std::shared_ptr<ModelStore> open_https_store(const std::string& address,
+                                             const std::stop_token& stop);
 
 /// hf_store.cpp: hf://ORGANISATION/REPOSITORY[@REVISION][/PATH]. Throws before any request: as
 /// above, and what hub_environment() throws; MissingInputError E-FOLDER-EMPTY where HF_HUB_OFFLINE
 /// is set and the cache lacks the repository.
-std::shared_ptr<ModelStore> open_hf_store(const std::string& address);
+std::shared_ptr<ModelStore> open_hf_store(const std::string& address, const std::stop_token& stop);
 
 /// remote_address.cpp. Throws UsageError E-REMOTE-ADDRESS for an address that is malformed or of
 /// an unknown scheme, UsageError E-REMOTE for a well-formed one: no store of it is built in.
-std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address);
+std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address,
+                                                  const std::stop_token& stop);
 
 }  // namespace vindex::input

@@ -1,6 +1,7 @@
 // Owns measuring a model as a call: the settings of the program, its hooks and its outcome.
 #include "access.hpp"
 
+#include "core/stop.hpp"
 #include "engine/memory_budget.hpp"
 #include "engine/progress.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -81,7 +82,13 @@ v0::Outcome v0::measure(const Model& model, const std::filesystem::path& out,
       hooks.progress(progress_of(snapshot));
     };
   }
-  engine::RunOutcome outcome = jobs::measure_model(settings_of(model, out, settings), run_hooks);
+  engine::RunOutcome outcome;
+  try {
+    outcome = jobs::measure_model(settings_of(model, out, settings), run_hooks);
+  } catch (const Stopped&) {  // while the model was opened
+    outcome.stopped = true;
+    outcome.exit_code = ExitCode::kStoppedEarly;
+  }
   return {.exit_code = outcome.exit_code,
           .total = outcome.total,
           .measured_now = outcome.measured_now,

@@ -276,9 +276,9 @@ class DumpReader {
 
 }  // namespace
 
-Dump open_dump(const std::string& path) {
+Dump open_dump(const std::string& path, const std::stop_token& stop) {
   Dump dump;
-  dump.files = input::open_array_files(path);
+  dump.files = input::open_array_files(path, stop);
   DumpReader(dump).read();
   return dump;
 }

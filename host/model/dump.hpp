@@ -45,7 +45,7 @@ struct Dump {
 /// those of input::open_array_files(); FormatError (65) E-DUMP-EMPTY without a matrix, E-DUMP-SHAPE
 /// for ranks, token counts or widths that disagree, E-DUMP-TYPE, E-DUMP-PROMPT for a prompt whose
 /// rows do not lie together.
-Dump open_dump(const std::string& path);
+Dump open_dump(const std::string& path, const std::stop_token& stop = {});
 
 /// Indices into `dump.index.matrices` of one role, layers ascending.
 std::vector<std::int64_t> matrices_of_role(const Dump& dump, std::string_view role);

@@ -237,8 +237,9 @@ std::vector<float> ImportanceMatrix::floats_at(std::uint64_t offset, std::uint64
   return values;
 }
 
-std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address) {
-  return std::make_shared<const ImportanceMatrix>(input::open_input(address));
+std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address,
+                                                               const std::stop_token& stop) {
+  return std::make_shared<const ImportanceMatrix>(input::open_input(address, stop));
 }
 
 std::vector<double> activation_scale(const MatrixRecord& matrix) {

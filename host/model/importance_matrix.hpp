@@ -67,7 +67,8 @@ class ImportanceMatrix {
 };
 
 /// Opens the file that `address` names. Errors: those of the constructor and of open_input().
-std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address);
+std::shared_ptr<const ImportanceMatrix> open_importance_matrix(const std::string& address,
+                                                               const std::stop_token& stop = {});
 
 /// Adds to `index` and `selected` a row of /imatrix/ for every selected matrix that `file` has
 /// activations for: by the tensor's own name, else by layer, block, role and expert, so that the

@@ -229,7 +229,8 @@ class UnsteadyScheme {
     scheme_.reset();
     scheme_.emplace(input::StoreScheme{
         .name = "unsteady",
-        .open = [this](const std::string& address) -> std::shared_ptr<input::ModelStore> {
+        .open = [this](const std::string& address,
+                       const std::stop_token& /*stop*/) -> std::shared_ptr<input::ModelStore> {
           const std::size_t slash = address.find('/', std::string(kRoot).size());
           return store_->at_path(slash == std::string::npos ? std::string()
                                                             : address.substr(slash + 1));

@@ -135,10 +135,11 @@ results::RunDescription describe_activations(
 engine::RunOutcome measure_activations(const ActivationsSettings& settings,
                                        const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings.run);
-  model::Dump dump = model::open_dump(settings.dump);
+  model::Dump dump = model::open_dump(settings.dump, hooks.stop);
   std::optional<engine::OpenModel> gates;
   if (!settings.model.empty()) {
-    gates = engine::open_whole(settings.model, settings.model_config, settings.run.threads);
+    gates =
+        engine::open_whole(settings.model, settings.model_config, settings.run.threads, hooks.stop);
   }
   const engine::OpenModel* const model = gates ? &*gates : nullptr;
   std::vector<ActivationLayer> layers = layers_of(settings, dump, model);

@@ -24,10 +24,10 @@ namespace vindex::jobs {
 
 namespace {
 
-CkaSide open_dump_side(const std::string& path, const std::string& role,
-                       const std::string& layers) {
+CkaSide open_dump_side(const std::string& path, const std::string& role, const std::string& layers,
+                       const std::stop_token& stop) {
   CkaSide side;
-  side.dump = model::open_dump(path);
+  side.dump = model::open_dump(path, stop);
   const model::Selection wanted = model::parse_selection(layers, "", "", "");
   std::set<std::int32_t> there;
   for (const std::int64_t i : model::matrices_of_role(side.dump, role)) {
@@ -207,8 +207,8 @@ std::string note_of_orders(const ComparedRows& rows, const CkaShape& shape) {
 engine::RunOutcome compare_activations(const CkaSettings& settings, const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings.run);
   const engine::Pooling pooling = parse_pooling(settings.pool);
-  CkaSide a = open_dump_side(settings.dump_a, settings.role, settings.layers_a);
-  CkaSide b = open_dump_side(settings.dump_b, settings.role, settings.layers_b);
+  CkaSide a = open_dump_side(settings.dump_a, settings.role, settings.layers_a, hooks.stop);
+  CkaSide b = open_dump_side(settings.dump_b, settings.role, settings.layers_b, hooks.stop);
   ComparedRows rows = compared_rows(a.dump, b.dump, pooling, settings.dump_a == settings.dump_b);
   const CkaShape shape = cka_shape(settings, a, b, rows);
   std::string note;

@@ -21,8 +21,8 @@ namespace vindex::jobs {
 namespace {
 
 engine::OpenModel open_model_side(const std::string& path, const std::string& config,
-                                  std::int32_t threads) {
-  engine::OpenModel model = engine::open_whole(path, config, threads);
+                                  std::int32_t threads, const std::stop_token& stop) {
+  engine::OpenModel model = engine::open_whole(path, config, threads, stop);
   if (model.index.matrices.empty()) {
     throw MissingInputError(
         "E-NOTHING",
@@ -225,9 +225,9 @@ std::uint64_t angle_bytes(const CompareSettings& settings, std::size_t pairs) {
 engine::RunOutcome compare_models(const CompareSettings& settings, const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings.run);
   engine::OpenModel a =
-      open_model_side(settings.model_a, settings.model_config_a, settings.run.threads);
+      open_model_side(settings.model_a, settings.model_config_a, settings.run.threads, hooks.stop);
   engine::OpenModel b =
-      open_model_side(settings.model_b, settings.model_config_b, settings.run.threads);
+      open_model_side(settings.model_b, settings.model_config_b, settings.run.threads, hooks.stop);
   model::Pairing pairing = select_pairs(settings, a, b);
   SpectraOfBoth spectra = open_spectra(settings, a, b);
   std::vector<JobPair> pairs = job_pairs(a, b, pairing.pairs);

@@ -32,7 +32,8 @@ constexpr double kArrived = 0.5;
 
 /// The model; of a folder with one file of weights that file where one is to be written.
 input::ModelFiles open_for(const EditSettings& settings) {
-  const input::OpenOptions options = {.model_config = settings.model_config, .for_matrices = true};
+  const input::OpenOptions options = {
+      .model_config = settings.model_config, .for_matrices = true, .stop = settings.stop};
   input::ModelFiles files = input::open_model(settings.model, options);
   if (!settings.as_lora && names_a_file(settings.output) && files.shards.size() == 1 &&
       files.store->file().empty()) {

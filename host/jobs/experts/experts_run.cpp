@@ -156,7 +156,7 @@ double library_rate(std::int32_t threads) {
 
 ExpertsOutcome measure_experts(const ExpertsSettings& settings, const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings.run);
-  engine::SelectedModel model = engine::open_selected(settings.run);
+  engine::SelectedModel model = engine::open_selected(settings.run, hooks.stop);
   std::vector<model::ExpertGroup> groups = groups_of(settings, model);
   std::string note;
   engine::RunSettings backend_settings = settings.run;

@@ -52,7 +52,8 @@ class Lookup {
       : settings_(settings),
         hooks_(hooks),
         see_(see),
-        model_(engine::open_whole(settings.model, settings.model_config, settings.threads)) {}
+        model_(engine::open_whole(settings.model, settings.model_config, settings.threads,
+                                  hooks.stop)) {}
 
   LookupResult run() {
     const auto started = std::chrono::steady_clock::now();

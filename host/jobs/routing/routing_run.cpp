@@ -26,7 +26,7 @@ struct RuleSource {
   model::ModelRouters routers;
 };
 
-RuleSource open_rule(const RoutingSettings& settings) {
+RuleSource open_rule(const RoutingSettings& settings, const std::stop_token& stop) {
   RuleSource source;
   if (settings.rule) {
     source.routers.rule = *settings.rule;
@@ -35,7 +35,8 @@ RuleSource open_rule(const RoutingSettings& settings) {
     return source;
   }
   source.files = input::open_model(
-      settings.model, {.model_config = settings.model_config, .threads = settings.run.threads});
+      settings.model,
+      {.model_config = settings.model_config, .threads = settings.run.threads, .stop = stop});
   source.routers = model::model_routers(*source.files);
   return source;
 }
@@ -163,8 +164,8 @@ std::string rule_text(const RuleSource& source) {
 
 engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings.run);
-  model::Dump dump = model::open_dump(settings.dump);
-  const RuleSource source = open_rule(settings);
+  model::Dump dump = model::open_dump(settings.dump, hooks.stop);
+  const RuleSource source = open_rule(settings, hooks.stop);
   std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
   if (layers.empty()) {
     throw FormatError("E-DUMP-ROLE", printable(settings.dump),

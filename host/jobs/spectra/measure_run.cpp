@@ -219,7 +219,7 @@ engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::Sel
 engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                  const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings);
-  engine::SelectedModel model = engine::open_selected(settings);
+  engine::SelectedModel model = engine::open_selected(settings, hooks.stop);
   if (model.copies != nullptr) {
     model.copies->make_folder();
   }

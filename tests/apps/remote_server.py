@@ -1,0 +1,202 @@
+"""Owns what the tests of remote models share: a model to serve, the servers on loopback that serve it and misbehave, calls of the
+program against them, and the list of what went wrong.
+
+A script that imports this is called with the program and an empty folder: SCRIPT PROGRAM FOLDER."""
+
+import concurrent.futures
+import http.server
+import json
+import os
+import ssl
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+from test_script import call, fresh_folder
+
+PROGRAM, FOLDER = map(os.path.abspath, sys.argv[1:3])
+PROBE = "bytes=0-0"  # whether a file is there, and the same
+failures = []
+fresh_folder(FOLDER)
+MODEL = os.path.join(FOLDER, "model")
+CLEAN = {key: value for key, value in os.environ.items()
+         if not key.startswith(("HF_", "AWS_")) and not key.lower().endswith("_proxy")}
+CLEAN["HOME"] = FOLDER
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves files of a folder by range. `fault(handler, name, number, range)` may answer itself (True) or change the answer."""
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, folder=MODEL, certificate=None):
+        super().__init__(("127.0.0.1", 0), Handler)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.folder, self.fault, self.seen, self.lock, self.etag = folder, None, [], threading.Lock(), '"one"'
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request, client_address):
+        pass  # connections that the client or a fault breaks off
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body=b"", **fields):
+        self.send_response(status)
+        for name, value in fields.items():
+            self.send_header(name.replace("_", "-"), value)
+        if "Content_Length" not in fields:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        return True
+
+    def is_read(self, name):
+        return name.endswith(".safetensors") and self.headers.get("Range") != PROBE
+
+    def range(self, size):
+        text = self.headers.get("Range", "")
+        if not text.startswith("bytes="):
+            return None
+        first, last = text[6:].split("-")
+        return int(first), min(int(last), size - 1)
+
+    def do_GET(self):
+        server = self.server
+        name = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).lstrip("/")
+        with server.lock:
+            number = sum(1 for seen, fields in server.seen if seen == name and fields.get("Range") != PROBE)
+            server.seen.append((name, dict(self.headers)))
+        if server.fault and server.fault(self, name, number):
+            return
+        self.file(os.path.join(server.folder, name))
+
+    def file(self, path, **fields):
+        if not os.path.isfile(path):
+            return self.answer(404, b"no such file")
+        with open(path, "rb") as file:
+            content = file.read()
+        fields.setdefault("ETag", self.server.etag)
+        wanted = self.headers.get("If-Match")
+        if wanted and wanted != fields["ETag"]:
+            return self.answer(412)
+        span = self.range(len(content))
+        if span is None:
+            return self.answer(200, content, **fields)
+        if span[0] >= len(content):
+            return self.answer(416, Content_Range=f"bytes */{len(content)}")
+        return self.answer(206, content[span[0]:span[1] + 1], Content_Range=f"bytes {span[0]}-{span[1]}/{len(content)}", **fields)
+
+
+def run(*command, **environment):
+    return subprocess.run([PROGRAM, *map(str, command)], capture_output=True, text=True, check=False, timeout=200,
+                          env=CLEAN | environment)
+
+
+def expect(case, condition, detail=""):
+    if not condition:
+        failures.append(f"{case}: {detail}")
+
+
+def decoded(address, out, **environment):
+    path = os.path.join(FOLDER, out)
+    done = run("decode", address, "--tensor", TENSOR, "-o", path, **environment)
+    content = None
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            content = file.read()
+    return done, content
+
+
+# ---- what is served
+
+call(PROGRAM, "synth", "layer:6x256x192:bf16", "-o", MODEL)
+SHARD = sorted(name for name in os.listdir(MODEL) if name.endswith(".safetensors"))[0]
+with open(os.path.join(MODEL, SHARD), "rb") as model_file:
+    HEADER_BYTES = int.from_bytes(model_file.read(8), "little")
+    HEADER = json.loads(model_file.read(HEADER_BYTES))
+# The last one: not within the first 128 KiB, which come with the opening.
+TENSOR = max((name for name in HEADER if name != "__metadata__"), key=lambda name: HEADER[name]["data_offsets"][0])
+_, WEIGHTS = decoded(os.path.join(MODEL, SHARD), "local.f32")
+assert WEIGHTS and os.path.getsize(os.path.join(MODEL, SHARD)) > 400_000, "the model is too small to test with"
+
+
+def redirect(to):
+    return lambda handler, name, number: handler.answer(302, Location=to(handler))
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TOKEN = "hf_secret"
+
+
+def certificate():
+    """A key and its own certificate, in one file; None where the command openssl is absent."""
+    path = os.path.join(FOLDER, "server.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=loopback", "-addext",
+               "subjectAltName=IP:127.0.0.1", "-days", "2", "-keyout", path + ".key", "-out", path + ".crt"]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        return None
+    with open(path, "wb") as out:
+        for part in (path + ".key", path + ".crt"):
+            with open(part, "rb") as file:
+                out.write(file.read())
+    return path
+
+
+class Hub:
+    """Imitates the Hub's list of files, and its redirect of weights to another host whose signed addresses expire."""
+
+    def __init__(self, pem=None):
+        self.front, self.store = Server(certificate=pem), Server(certificate=pem)
+        self.front.fault, self.store.fault, self.signed, self.lives = self.ask, self.fetch, 0, 1 << 30
+        self.environment = {"HF_ENDPOINT": self.front.url, "HF_TOKEN": TOKEN, "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
+        if pem:
+            self.environment["SSL_CERT_FILE"] = pem
+
+    def ask(self, handler, name, _):
+        if handler.server.etag == "private" and handler.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return handler.answer(401, b"Invalid username or password.", X_Error_Code="GatedRepo")
+        if name in ("api/models/org/repo/revision/main", "api/models/org/repo/revision/refs/pr/1"):
+            files = [{"rfilename": file} for file in [*os.listdir(MODEL), "more/README.md"]]
+            return handler.answer(200, json.dumps({"sha": COMMIT, "siblings": files}).encode())
+        prefix = f"org/repo/resolve/{COMMIT}/"
+        if not name.startswith(prefix):
+            return handler.answer(404, X_Error_Code="RepoNotFound")
+        file = name[len(prefix):]
+        if not file.endswith(".safetensors"):
+            return handler.file(os.path.join(MODEL, file)) or True
+        self.signed += 1
+        return handler.answer(302, Location=f"{self.store.url}/{file}?signature={self.signed}", X_Repo_Commit=COMMIT,
+                              X_Linked_ETag='"sha"')
+
+    def fetch(self, handler, _, number):
+        signature = int(urllib.parse.urlsplit(handler.path).query.partition("=")[2])
+        if number >= self.lives and signature == 1:
+            return handler.answer(403, b"expired")
+        return None
+
+
+def run_all(tasks):
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        for future in [pool.submit(*task) for task in tasks]:
+            try:
+                future.result()
+            except Exception as error:  # a case that cannot run has failed
+                failures.append(repr(error))
+
+
+def end():
+    """Says what went wrong, and ends the script."""
+    print("\n".join(failures) or "all cases as they should be")
+    sys.exit(1 if failures else 0)
