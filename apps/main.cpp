@@ -9,6 +9,7 @@
 #include "core/stop.hpp"
 #include "engine/opening.hpp"
 #include "engine/version.hpp"
+#include "input/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -146,11 +147,24 @@ void allow_many_files() {
   }
 }
 
+/// What users of the Hub may have set for its own tools and expect to help here.
+void warn_of_dead_variables(const vindex::apps::Session& session) {
+  const bool names_hub =
+      std::any_of(session.arguments.begin(), session.arguments.end(),
+                  [](const std::string& text) { return text.starts_with("hf://"); });
+  if (names_hub && !vindex::apps::environment_variable("HF_HUB_ENABLE_HF_TRANSFER").empty()) {
+    vindex::apps::say(session,
+                      "warning W-HF-TRANSFER: HF_HUB_ENABLE_HF_TRANSFER means nothing any more: "
+                      "several ranges are read at once without it");
+  }
+}
+
 int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
   session.unset_variables = vindex::apps::unset_arithmetic_variables();
   (void)vindex::apps::blas_core_wish();
+  vindex::input::set_remote_environment(vindex::apps::environment_variable);
   if (std::getenv("VINDEX_AWAIT_LAUNCHES") != nullptr) {
     vindex::engine::await_launches();
   }
@@ -185,6 +199,7 @@ int run(int argc, char** argv) {
         fmt::format("E-USAGE: {}; see `vindex --help` and `vindex COMMAND --help`", error.what()),
         ExitCode::kUsage);
   }
+  warn_of_dead_variables(session);
   const vindex::apps::Ending ending = session.chosen();
   return ending.code() == ExitCode::kOk ? 0 : fail(ending.reason(), ending.code());
 }

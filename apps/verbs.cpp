@@ -96,13 +96,10 @@ Ending stopped_early(const std::string& kept) {
                                                kept)};
 }
 
-namespace {
-/// Empty where it is not set.
 std::string environment_variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
 }
-}  // namespace
 
 engine::RamBudget ram_budget_of(const Session& session, const std::string& text) {
   if (!text.empty()) {

@@ -97,6 +97,9 @@ void print_result(const std::string& text);
 void say(const Session& session, const std::string& line);
 void say_warnings(const Session& session, const std::vector<Warning>& warnings);
 
+/// The value of a variable; empty where it is not set.
+std::string environment_variable(const char* name);
+
 /// "vindex 0.1.0 (commit)": what a document says of the program that wrote it.
 std::string program_name();
 

@@ -95,6 +95,7 @@ const std::set<std::string>& entries_of_verbs() {
       "engine/memory_budget.hpp",
       "engine/opening.hpp",
       "engine/progress.hpp",
+      "input/remote_environment.hpp",
       "jobs/routing/routing_run.hpp",
       "engine/version.hpp",
       "synth/make_model.hpp",

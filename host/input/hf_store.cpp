@@ -31,17 +31,6 @@ bool is_commit(const std::string& text) {
          });
 }
 
-/// Each component of `path` by itself, so that the slashes stay.
-std::string encoded_path(const std::string& path) {
-  std::string out;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    out += (begin > 0 ? "/" : "") + percent_encoded(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
 class HfStore final : public ModelStore {
  public:
   HfStore(std::string address, HubAddress parts, HubEnvironment hub, const std::stop_token& stop)
@@ -49,8 +38,7 @@ class HfStore final : public ModelStore {
         parts_(std::move(parts)),
         hub_(std::move(hub)),
         client_(std::make_shared<HttpClient>(
-            http_limits_of_environment(),
-            HttpCredential{.origin = origin_of(hub_.endpoint), .bearer = hub_.token}, stop)) {}
+            http_settings(), bearer_credential(origin_of(hub_.endpoint), hub_.token), stop)) {}
 
   const std::string& address() const override { return address_; }
   const std::string& file() const override { return parts_.file; }
@@ -109,7 +97,7 @@ class HfStore final : public ModelStore {
     const std::string text = http_text(
         *client_,
         {.url = fmt::format("{}/api/models/{}/revision/{}", hub_.endpoint,
-                            encoded_path(parts_.repository),
+                            percent_encoded_path(parts_.repository),
                             percent_encoded(parts_.revision.empty() ? "main" : parts_.revision)),
          .name = where,
          .revision = {}},
@@ -149,11 +137,11 @@ class HfStore final : public ModelStore {
       const auto local = open_local_store(cached + "/" + path);
       return local->open(local->file());
     }
-    return open_http_source(
-        client_, {.url = fmt::format("{}/{}/resolve/{}/{}", hub_.endpoint,
-                                     encoded_path(parts_.repository), commit_, encoded_path(path)),
-                  .name = shown,
-                  .revision = commit_});
+    return open_http_source(client_, {.url = fmt::format("{}/{}/resolve/{}/{}", hub_.endpoint,
+                                                         percent_encoded_path(parts_.repository),
+                                                         commit_, percent_encoded_path(path)),
+                                      .name = shown,
+                                      .revision = commit_});
   }
 
  public:

@@ -1,11 +1,10 @@
 #include "http_source.hpp"
 
+#include "http_ranges.hpp"
 #include "positional_read.hpp"
 
 #include "core/integers.hpp"
 #include <vindex/error.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,173 +20,7 @@ namespace {
 constexpr std::uint64_t kFirstBytes = std::uint64_t{128} << 10U;
 /// Small files are given by servers that know no ranges: lists of shards, tokenizers.
 constexpr std::size_t kLargestWhole = std::size_t{32} << 20U;
-/// Two requests side by side for what one unit of work reads at once.
-constexpr std::uint64_t kLargestRange = std::uint64_t{32} << 20U;
-/// A round trip costs more than so many bytes.
-constexpr std::uint64_t kLargestGap = std::uint64_t{64} << 10U;
 constexpr std::size_t kMostAtOnce = 8;
-
-[[noreturn]] void throw_answer(const std::string& name, const std::string& why) {
-  throw RemoteError("E-REMOTE-ANSWER", fmt::format("{}: {}", name, why), false);
-}
-
-[[noreturn]] void throw_changed(const std::string& name) {
-  throw SystemError("E-INPUT-CHANGED", 0,
-                    name + ": the file on the server is another one than when it was opened");
-}
-
-/// Throws what a status that is no success means.
-[[noreturn]] void throw_status(const std::string& name, const HttpHead& head) {
-  const int status = head.status;
-  if (status == 404 || status == 410) {
-    throw MissingInputError("E-FILE-MISSING",
-                            fmt::format("{}: the server has no such file ({})", name, status));
-  }
-  if (status == 401 || status == 403) {
-    const std::string* const code = head.find("x-error-code");
-    throw RemoteError(
-        "E-REMOTE-DENIED",
-        fmt::format("{}: the server answers {}{}: {}", name, status,
-                    code == nullptr ? "" : " (" + excerpt(*code) + ")",
-                    status == 401 ? "it wants credentials, or those given are not valid"
-                                  : "reading it is not allowed"),
-        false);
-  }
-  if (status == 408 || status == 425 || status == 429 || status >= 500) {
-    const auto wait = seconds_to_wait(head);
-    throw RemoteError("E-REMOTE-BUSY",
-                      fmt::format("{}: the server answers {}{}", name, status,
-                                  wait ? fmt::format(" and asks to wait {:.0f} s", *wait) : ""),
-                      true);
-  }
-  throw_answer(name, fmt::format("the server answers {}", status));
-}
-
-void check_failure(const std::string& name, const HttpExchange& exchange) {
-  if (!exchange.failure.empty()) {
-    throw RemoteError("E-REMOTE-READ", fmt::format("{}: {}", name, excerpt(exchange.failure)),
-                      true);
-  }
-}
-
-/// What "bytes FIRST-LAST/TOTAL" says.
-struct ContentRange {
-  std::uint64_t first = 0, last = 0, total = 0;
-};
-
-std::optional<ContentRange> content_range(const HttpHead& head) {
-  const std::string* const field = head.find("content-range");
-  if (field == nullptr || !field->starts_with("bytes ")) {
-    return std::nullopt;
-  }
-  ContentRange range;
-  const char* at = field->data() + 6;
-  const char* const end = field->data() + field->size();
-  for (const auto& [value, behind] :
-       {std::pair{&range.first, '-'}, std::pair{&range.last, '/'}, std::pair{&range.total, '\0'}}) {
-    const auto [stop, error] = std::from_chars(at, end, *value);
-    if (error != std::errc() || (behind == '\0' ? stop != end : stop == end || *stop != behind)) {
-      return std::nullopt;
-    }
-    at = stop + 1;
-  }
-  return range.first <= range.last && range.last < range.total ? std::optional(range)
-                                                               : std::nullopt;
-}
-
-bool is_encoded(const HttpHead& head) {
-  const std::string* const encoding = head.find("content-encoding");
-  return encoding != nullptr && !encoding->empty() && *encoding != "identity";
-}
-
-bool is_page(const HttpHead& head) {
-  const std::string* const type = head.find("content-type");
-  return type != nullptr && type->starts_with("text/html");
-}
-
-/// What is wrong with a success as the bytes of a file; empty where nothing is.
-std::string fault_of_content(const HttpHead& head) {
-  if (is_encoded(head)) {
-    return fmt::format("the server sends the file encoded ({}), which was not asked for",
-                       excerpt(*head.find("content-encoding")));
-  }
-  return is_page(head) ? "the server sends an HTML page, not the file" : "";
-}
-
-std::string version_of_head(const HttpHead& head) {
-  if (const std::string* tag = head.find("etag")) {
-    return *tag;
-  }
-  const std::string* const date = head.find("last-modified");
-  return date == nullptr ? std::string() : *date;
-}
-
-std::string range_field(std::uint64_t first, std::uint64_t bytes) {
-  return fmt::format("Range: bytes={}-{}", first, first + bytes - 1);
-}
-
-/// One range asked for, and where its bytes go.
-struct Part {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  std::vector<ReadRequest> into;  ///< by offset, within the range
-  std::uint64_t received = 0;
-  std::size_t current = 0;  ///< the first of `into` that is not full
-  std::string fault;        ///< of the answer
-  bool changed = false;
-
-  /// Takes the next bytes; false: there are more than were asked for.
-  bool take(std::span<const std::byte> data) {
-    if (data.size() > bytes - received) {
-      fault = "the server sends more bytes than were asked for";
-      return false;
-    }
-    const std::uint64_t begin = offset + received;
-    const std::uint64_t end = begin + data.size();
-    for (std::size_t i = current; i < into.size() && into[i].offset < end; ++i) {
-      const ReadRequest& request = into[i];
-      const std::uint64_t request_end = request.offset + request.into.size();
-      const std::uint64_t from = std::max(begin, request.offset);
-      const std::uint64_t to = std::min(end, request_end);
-      if (from < to) {
-        std::memcpy(request.into.data() + (from - request.offset), data.data() + (from - begin),
-                    static_cast<std::size_t>(to - from));
-      }
-      if (i == current && request_end <= end) {
-        ++current;
-      }
-    }
-    received += data.size();
-    return true;
-  }
-};
-
-/// `requests` (by offset) as ranges: neighbours together, large ones cut.
-std::vector<Part> parts_of(const std::vector<ReadRequest>& requests) {
-  std::vector<Part> parts;
-  for (ReadRequest request : requests) {
-    while (!request.into.empty()) {
-      bool joins = false;
-      if (!parts.empty()) {
-        const Part& last = parts.back();
-        const std::uint64_t end = last.offset + last.bytes;
-        joins = request.offset <= end + kLargestGap &&
-                request.offset < last.offset + kLargestRange && request.offset >= last.offset;
-      }
-      if (!joins) {
-        parts.push_back({.offset = request.offset, .into = {}, .fault = {}});
-      }
-      Part& part = parts.back();
-      const std::uint64_t room = part.offset + kLargestRange - request.offset;
-      const std::size_t bytes =
-          static_cast<std::size_t>(std::min<std::uint64_t>(room, request.into.size()));
-      part.into.push_back({request.offset, request.into.first(bytes)});
-      part.bytes = std::max(part.bytes, request.offset + bytes - part.offset);
-      request = {request.offset + bytes, request.into.subspan(bytes)};
-    }
-  }
-  return parts;
-}
 
 class HttpSource final : public ByteSource {
  public:
@@ -211,8 +44,8 @@ class HttpSource final : public ByteSource {
  private:
   void open();
   std::vector<ReadRequest> without_kept(std::span<const ReadRequest> requests);
-  void read_parts(std::span<Part> parts, bool resolved);
-  bool check_head(const HttpHead& head, Part& part, const std::string& tag) const;
+  void read_parts(std::span<HttpRange> parts, bool resolved);
+  bool check_head(const HttpHead& head, HttpRange& part, const std::string& tag) const;
   /// Where to ask, and the version that the answers must have.
   std::pair<std::string, std::string> url_and_tag(bool resolved) const {
     const std::lock_guard lock(mutex_);
@@ -275,11 +108,11 @@ void HttpSource::open() {
     opened_ = {kept_.size(), version_of_head(head)};
   } else if (head.status == 206) {
     if (kept_.size() != range->last + 1) {
-      throw RemoteError("E-REMOTE-READ", file_.name + ": the answer ended early", true);
+      throw_ended_early(file_.name);
     }
     opened_ = {range->total, version_of_head(head)};
   } else {
-    throw_status(file_.name, head);
+    throw_status(file_, head);
   }
   resolved_ = exchange.final_url;
   tag_ = opened_.version;
@@ -314,7 +147,7 @@ SourceIdentity HttpSource::identity() const {
   } else if (head.status == 416) {
     now.bytes = 0;
   } else {
-    throw_status(file_.name, head);
+    throw_status(file_, head);
   }
   return now;
 }
@@ -345,7 +178,7 @@ std::vector<ReadRequest> HttpSource::without_kept(std::span<const ReadRequest> r
 
 /// Whether the body is what `part` waits for; else says in it what is wrong. `tag`: its version;
 /// empty: any.
-bool HttpSource::check_head(const HttpHead& head, Part& part, const std::string& tag) const {
+bool HttpSource::check_head(const HttpHead& head, HttpRange& part, const std::string& tag) const {
   part.received = 0;
   part.current = 0;
   part.fault.clear();
@@ -369,11 +202,11 @@ bool HttpSource::check_head(const HttpHead& head, Part& part, const std::string&
   return part.fault.empty() && !part.changed;
 }
 
-void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
+void HttpSource::read_parts(std::span<HttpRange> parts, bool resolved) {
   const auto [asked, tag] = url_and_tag(resolved);
   std::vector<HttpExchange> exchanges(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Part& part = parts[i];
+    HttpRange& part = parts[i];
     HttpExchange& exchange = exchanges[i];
     exchange.url = asked;
     exchange.fields = {range_field(part.offset, part.bytes)};
@@ -387,7 +220,7 @@ void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
   client_->perform(exchanges);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const HttpExchange& exchange = exchanges[i];
-    const Part& part = parts[i];
+    const HttpRange& part = parts[i];
     check_failure(file_.name, exchange);
     if (part.changed) {
       throw_changed(file_.name);
@@ -401,10 +234,10 @@ void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
       return read_parts(parts, false);  // a signed address expires: the one behind which it lay
     }
     if (status != 206) {
-      throw_status(file_.name, exchange.head);
+      throw_status(file_, exchange.head);
     }
     if (part.received != part.bytes) {
-      throw RemoteError("E-REMOTE-READ", file_.name + ": the answer ended early", true);
+      throw_ended_early(file_.name);
     }
   }
   if (!resolved) {
@@ -415,7 +248,7 @@ void HttpSource::read_parts(std::span<Part> parts, bool resolved) {
 }
 
 void HttpSource::read_many(std::span<const ReadRequest> requests) {
-  std::vector<Part> parts = parts_of(without_kept(requests));
+  std::vector<HttpRange> parts = http_ranges(without_kept(requests));
   for (std::size_t i = 0; i < parts.size(); i += kMostAtOnce) {
     read_parts(std::span(parts).subspan(i, std::min(kMostAtOnce, parts.size() - i)), true);
   }
@@ -441,7 +274,7 @@ MemberState http_state(HttpClient& client, const HttpFile& file) {
     return state;
   }
   if (status != 200 && status != 206 && status != 416) {
-    throw_status(file.name, exchange.head);
+    throw_status(file, exchange.head);
   }
   state.presence = MemberState::Presence::kPresent;
   return state;
@@ -466,7 +299,7 @@ std::string http_text(HttpClient& client, const HttpFile& file, std::size_t most
   client.perform(std::span(&exchange, 1));
   check_failure(file.name, exchange);
   if (exchange.head.status != 200) {
-    throw_status(file.name, exchange.head);
+    throw_status(file, exchange.head);
   }
   if (const std::string fault = fault_of_content(exchange.head); !fault.empty() || is_long) {
     throw_answer(file.name, is_long ? "the answer is too long" : fault);

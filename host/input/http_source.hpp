@@ -2,6 +2,7 @@
 // answer, ranges side by side, and every answer checked before its bytes count.
 #pragma once
 
+#include "http_answer.hpp"
 #include "http_client.hpp"
 #include "model_store.hpp"
 
@@ -11,12 +12,6 @@
 #include <string>
 
 namespace vindex::input {
-
-struct HttpFile {
-  std::string url;
-  std::string name;      ///< in messages, printable, without what is secret in the URL
-  std::string revision;  ///< where the URL names one version for ever: identity() asks nobody
-};
 
 /// Asks for the first 128 KiB, which are kept until the header has been read. A server that sends
 /// all of a file of at most 32 MiB instead is taken at its word. Errors: MissingInputError

@@ -19,8 +19,7 @@ class HttpsStore final : public ModelStore {
  public:
   HttpsStore(std::string address, const std::stop_token& stop)
       : address_(std::move(address)),
-        client_(
-            std::make_shared<HttpClient>(http_limits_of_environment(), HttpCredential{}, stop)) {
+        client_(std::make_shared<HttpClient>(http_settings(), HttpCredential{}, stop)) {
     const std::string path = address_.substr(0, address_.find('?'));
     query_ = address_.substr(path.size());
     const std::size_t slash = path.rfind('/');

@@ -1,13 +1,13 @@
 #include "hub_environment.hpp"
 
 #include "http_client.hpp"
+#include "remote_environment.hpp"
 
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 
 namespace vindex::input {
@@ -16,30 +16,12 @@ namespace {
 
 constexpr std::size_t kLongestToken = 4096;
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-bool is_on(const char* name) {
-  std::string value = variable(name);
-  std::transform(value.begin(), value.end(), value.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
-}
-
-/// `path` with the user's home for a ~ at its beginning.
-std::string expanded(const std::string& path) {
-  return path == "~" || path.starts_with("~/") ? variable("HOME") + path.substr(1) : path;
-}
-
 std::string hub_home() {
   if (const std::string given = variable("HF_HOME"); !given.empty()) {
-    return expanded(given);
+    return without_tilde(given);
   }
   if (const std::string caches = variable("XDG_CACHE_HOME"); !caches.empty()) {
-    return expanded(caches) + "/huggingface";
+    return without_tilde(caches) + "/huggingface";
   }
   const std::string home = variable("HOME");
   return home.empty() ? std::string() : home + "/.cache/huggingface";
@@ -57,7 +39,7 @@ std::string token_of(const std::string& home) {
   }
   std::string token = without_spaces(variable("HF_TOKEN"));
   if (token.empty()) {
-    const std::string given = expanded(variable("HF_TOKEN_PATH"));
+    const std::string given = without_tilde(variable("HF_TOKEN_PATH"));
     std::ifstream file(given.empty() ? home + "/token" : given, std::ios::binary);
     std::string text(kLongestToken, '\0');
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -90,7 +72,7 @@ HubEnvironment hub_environment() {
         fmt::format("HF_ENDPOINT={} is no https:// or http:// address", excerpt(hub.endpoint)));
   }
   hub.token = token_of(home);
-  hub.cache = expanded(variable("HF_HUB_CACHE"));
+  hub.cache = without_tilde(variable("HF_HUB_CACHE"));
   if (hub.cache.empty() && !home.empty()) {
     hub.cache = home + "/hub";
   }

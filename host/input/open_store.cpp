@@ -3,6 +3,7 @@
 #include "open_store.hpp"
 
 #include "model_store.hpp"
+#include "remote_address.hpp"
 #include "store_schemes.hpp"
 
 #include "core/stoppable_wait.hpp"
@@ -49,7 +50,7 @@ struct SchemeList {
                                       {"hf", open_hf_store, StoreWrapping{}},
                                       {"https", open_https_store, StoreWrapping{}},
                                       {"http", open_https_store, StoreWrapping{}},
-                                      {"s3", refuse_remote_address, StoreWrapping{}}};
+                                      {"s3", open_s3_store, StoreWrapping{}}};
 
   /// Under the mutex.
   std::vector<StoreScheme>::iterator find(std::string_view name) {
@@ -93,7 +94,7 @@ std::shared_ptr<ModelStore> open_store(const std::string& address, const std::st
   }
   const auto scheme = find_scheme(*name);
   if (!scheme) {
-    return refuse_remote_address(address);
+    throw_unknown_scheme(address);
   }
   std::shared_ptr<ModelStore> store = scheme->open(address, stop);
   if (scheme->wrapping) {

@@ -50,11 +50,10 @@ class ScopedStoreScheme {
 /// The store that `address` means, wrapped as its scheme says. Of a folder its members, where it is
 /// a repository of a Hugging Face cache those of its one snapshot; of a file it and what lies
 /// beside it. Errors: those of StoreScheme::open(); UsageError E-REMOTE-ADDRESS (64) for a scheme
-/// that is not known, E-REMOTE for one whose stores are not read yet; MissingInputError
-/// E-FOLDER-EMPTY for a repository without a snapshot, FormatError E-FOLDER-SEVERAL listing
-/// several; a file is looked for when it is opened.
-/// Once `stop` is requested, every call of a remote store and of its sources, those under way too,
-/// ends with Stopped (core/stop.hpp), however long the server keeps it waiting.
+/// that is not known; MissingInputError E-FOLDER-EMPTY for a repository without a snapshot,
+/// FormatError E-FOLDER-SEVERAL listing several; a file is looked for when it is opened. Once
+/// `stop` is requested, every call of a remote store and of its sources, those under way too, ends
+/// with Stopped (core/stop.hpp), however long the server keeps it waiting.
 std::shared_ptr<ModelStore> open_store(const std::string& address,
                                        const std::stop_token& stop = {});
 

@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace vindex::input {
@@ -44,7 +47,7 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
   if (is_url && parts.front().find('@') != std::string_view::npos) {
     return "a name or password for the server, which results would keep";
   }
-  if (scheme.name == "hf" && parts.size() > 2 && parts.back().empty()) {
+  if (!is_url && parts.size() > 2 && parts.back().empty()) {
     parts.pop_back();  // PATH/ names a folder
   }
   if (scheme.name == "hf" && parts.size() >= 2) {
@@ -89,6 +92,21 @@ std::optional<std::string_view> scheme_of(std::string_view address) {
   return address.substr(0, end);
 }
 
+namespace {
+/// Of the parts of a path: the last one is a file where it has a dot.
+std::pair<std::string, std::string> folder_and_file(std::span<const std::string_view> parts) {
+  std::string folder, file;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i + 1 == parts.size() && parts[i].find('.') != std::string_view::npos) {
+      file = parts[i];
+    } else if (!parts[i].empty()) {
+      folder += std::string(parts[i]) + "/";
+    }
+  }
+  return {folder, file};
+}
+}  // namespace
+
 HubAddress hub_address(const std::string& address) {
   check_remote_address(address);
   std::vector<std::string_view> parts =
@@ -104,14 +122,17 @@ HubAddress hub_address(const std::string& address) {
       next = 4;
     }
   }
-  for (; next < parts.size(); ++next) {
-    const bool is_last = next + 1 == parts.size();
-    if (is_last && parts[next].find('.') != std::string_view::npos) {
-      out.file = parts[next];
-    } else if (!parts[next].empty()) {
-      out.folder += std::string(parts[next]) + "/";
-    }
-  }
+  std::tie(out.folder, out.file) = folder_and_file(std::span(parts).subspan(next));
+  return out;
+}
+
+S3Address s3_address(const std::string& address) {
+  check_remote_address(address);
+  const std::vector<std::string_view> parts =
+      split(std::string_view(address).substr(address.find("://") + 3), '/');
+  S3Address out;
+  out.bucket = std::string(parts.front());
+  std::tie(out.folder, out.file) = folder_and_file(std::span(parts).subspan(1));
   return out;
 }
 
@@ -121,6 +142,14 @@ std::string percent_encoded(std::string_view text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        c == '-' || c == '.' || c == '_' || c == '~';
     out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string percent_encoded_path(std::string_view path) {
+  std::string out;
+  for (const std::string_view part : split(path, '/')) {
+    out += (part.data() == path.data() ? "" : "/") + percent_encoded(part);
   }
   return out;
 }
@@ -142,30 +171,25 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
+void throw_unknown_scheme(const std::string& address) {
+  throw UsageError("E-REMOTE-ADDRESS",
+                   fmt::format("{}: no model address begins with {}://; give a folder or file",
+                               excerpt(address), excerpt(scheme_of(address).value_or(""))));
+}
+
 void check_remote_address(const std::string& address) {
   const std::string_view name = scheme_of(address).value_or(std::string_view());
   const auto* form = std::find_if(kForms.begin(), kForms.end(), [&](const RemoteForm& candidate) {
     return candidate.name == name;
   });
   if (form == kForms.end()) {
-    throw UsageError("E-REMOTE-ADDRESS",
-                     fmt::format("{}: no model address begins with {}://; give a folder or file",
-                                 excerpt(address), excerpt(name)));
+    throw_unknown_scheme(address);
   }
   const std::string fault = fault_of(std::string_view(address).substr(name.size() + 3), *form);
   if (!fault.empty()) {
     throw UsageError("E-REMOTE-ADDRESS",
                      fmt::format("{}: {}; the form is {}", excerpt(address), fault, form->form));
   }
-}
-
-std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address,
-                                                  const std::stop_token& /*stop*/) {
-  check_remote_address(address);
-  throw UsageError("E-REMOTE",
-                   fmt::format("{}: models of this scheme are not read yet; fetch it and give "
-                               "its folder or file",
-                               excerpt(address)));
 }
 
 }  // namespace vindex::input

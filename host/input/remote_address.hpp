@@ -10,6 +10,9 @@ namespace vindex::input {
 /// empty part, "..", spaces, control characters, a fragment, a name or password for the server.
 void check_remote_address(const std::string& address);
 
+/// UsageError E-REMOTE-ADDRESS: `address` begins with no scheme that is known.
+[[noreturn]] void throw_unknown_scheme(const std::string& address);
+
 /// hf://ORGANISATION/REPOSITORY[@REVISION][/PATH]. PATH names a folder where its last part has no
 /// dot, or a slash follows it, else a file. A revision has no slash (%2F stands for one) but for
 /// refs/pr/N and refs/convert/NAME.
@@ -23,8 +26,21 @@ struct HubAddress {
 /// Errors: those of check_remote_address().
 HubAddress hub_address(const std::string& address);
 
+/// s3://BUCKET/KEY. KEY names a folder, a prefix up to a slash, where its last part has no dot,
+/// or a slash follows it, else an object.
+struct S3Address {
+  std::string bucket;
+  std::string folder;  ///< with a slash at its end; empty: the object lies at the top of the bucket
+  std::string file;    ///< empty: the folder is meant
+};
+
+/// Errors: those of check_remote_address().
+S3Address s3_address(const std::string& address);
+
 /// Everything but letters, digits, "-", ".", "_", "~" as %XX: one component of a path.
 std::string percent_encoded(std::string_view text);
+/// Each component by itself, so that the slashes stay.
+std::string percent_encoded_path(std::string_view path);
 /// %XX as the byte; a % that no two hexadecimal digits follow stays.
 std::string percent_decoded(std::string_view text);
 

@@ -29,9 +29,8 @@ std::shared_ptr<ModelStore> open_https_store(const std::string& address,
 /// is set and the cache lacks the repository.
 std::shared_ptr<ModelStore> open_hf_store(const std::string& address, const std::stop_token& stop);
 
-/// remote_address.cpp. Throws UsageError E-REMOTE-ADDRESS for an address that is malformed or of
-/// an unknown scheme, UsageError E-REMOTE for a well-formed one: no store of it is built in.
-std::shared_ptr<ModelStore> refuse_remote_address(const std::string& address,
-                                                  const std::stop_token& stop);
+/// s3_store.cpp: s3://BUCKET/KEY. Throws before any request: UsageError E-REMOTE-ADDRESS, what
+/// s3_environment() throws.
+std::shared_ptr<ModelStore> open_s3_store(const std::string& address, const std::stop_token& stop);
 
 }  // namespace vindex::input

@@ -2,6 +2,7 @@
 #include "access.hpp"
 
 #include "engine/version.hpp"
+#include "input/remote_environment.hpp"
 #include "jobs/decode/decode_tensor.hpp"
 #include "model/selection.hpp"
 #include <vindex/error.hpp>
@@ -94,5 +95,9 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
 }
 
 std::string v0::version() { return engine::program_version(); }
+
+void v0::set_environment(std::function<std::string(const char* name)> variable) {
+  input::set_remote_environment(std::move(variable));
+}
 
 }  // namespace vindex

@@ -214,5 +214,11 @@ Results read(const std::filesystem::path& path);
 /// "0.1.0".
 std::string version();
 
+/// Hands over the environment: `variable(name)` gives the value of a variable, empty where it is
+/// not set, from any thread. Models on other machines follow some of them: tokens, keys, endpoints,
+/// caches (docs/remote-models.md). The library reads none of its own accord, so that without this
+/// call nothing is set. For addresses that are opened later.
+void set_environment(std::function<std::string(const char* name)> variable);
+
 }  // namespace v0
 }  // namespace vindex

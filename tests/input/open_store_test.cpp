@@ -23,10 +23,17 @@ TEST(OpenStoreTest, LocalPathsPass) {
   }
 }
 
-TEST(OpenStoreTest, WellFormedOnesAreNotReadYet) {
-  for (const char* address : {"s3://bucket/key", "s3://bucket/a/b/c.gguf"}) {
-    EXPECT_EQ(id_of(address), "E-REMOTE") << address;
-  }
+TEST(OpenStoreTest, PartsOfABucketsAddress) {
+  const auto parts = [](const std::string& address) {
+    const S3Address s3 = s3_address(address);
+    return s3.bucket + "|" + s3.folder + "|" + s3.file;
+  };
+  EXPECT_EQ(parts("s3://bucket/c.gguf"), "bucket||c.gguf");
+  EXPECT_EQ(parts("s3://bucket/key"), "bucket|key/|");
+  EXPECT_EQ(parts("s3://bucket/v1.0/"), "bucket|v1.0/|");
+  EXPECT_EQ(parts("s3://bucket/a/b/c.gguf"), "bucket|a/b/|c.gguf");
+  EXPECT_EQ(open_store("s3://bucket/a/b/c.gguf")->location("d.gguf"), "s3://bucket/a/b/d.gguf");
+  EXPECT_EQ(open_store("s3://bucket/a/b")->location({}), "s3://bucket/a/b");
 }
 
 TEST(OpenStoreTest, PartsOfAHubAddress) {

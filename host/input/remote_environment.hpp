@@ -1,0 +1,26 @@
+// Owns the environment variables that remote stores follow, as the program hands them over: a
+// library reads no environment of its own accord.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace vindex::input {
+
+/// The value of the variable `name`; empty where it is not set.
+using Variables = std::function<std::string(const char* name)>;
+
+/// From now on variable() asks `variables`, which must be thread-safe. Until then nothing is set:
+/// no credentials, the public hosts, the usual limits. Thread-safe.
+void set_remote_environment(Variables variables);
+
+/// Thread-safe.
+std::string variable(const char* name);
+/// 1, ON, YES or TRUE, in letters of either size.
+bool is_on(const char* name);
+/// A number of seconds from 1 to 3600; `otherwise` where the variable holds none.
+double seconds_of(const char* name, double otherwise);
+/// `path` with the user's home (HOME) for a ~ at its beginning.
+std::string without_tilde(const std::string& path);
+
+}  // namespace vindex::input
