@@ -206,7 +206,7 @@ std::vector<double> library_factor(std::vector<double> a, std::int64_t n) {
 }
 
 TEST_F(StepsOfLapack, PotrfHasItsBitsAsOneCallAndItsFactorInBlocks) {
-  for (const std::int64_t n : {1, 33, 256, 257, 700}) {
+  for (const std::int64_t n : {1, 33, 512, 513, 1100}) {
     const std::vector<double> start = definite(n);
     const std::vector<double> whole = library_factor(start, n);
     std::vector<double> one = start;
@@ -223,8 +223,8 @@ TEST_F(StepsOfLapack, PotrfHasItsBitsAsOneCallAndItsFactorInBlocks) {
 }
 
 TEST_F(StepsOfLapack, PotrfSaysWhichMatricesAreNotDefinite) {
-  constexpr std::int64_t kOrder = 600;
-  for (const std::int64_t at : {0, 255, 256, 599}) {
+  constexpr std::int64_t kOrder = 700;
+  for (const std::int64_t at : {0, 511, 512, 699}) {
     std::vector<double> a = definite(kOrder);
     a[as_size(at * kOrder + at)] = -1.0;
     EXPECT_FALSE(steps::potrf(kOrder, {a.data(), kOrder}, never, 0)) << at;

@@ -1,6 +1,7 @@
 // Closed forms of the edits, and what is refused.
 #include "edit_product.hpp"
 
+#include "core/stop.hpp"
 #include "jobs/edit/matrix_edit.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <stop_token>
 #include <utility>
 
 namespace vindex::edit::low_rank_edit_test {
@@ -268,15 +270,40 @@ TEST(LowRankEdit, ADirectionHasALength) {
 }
 
 TEST(LowRankEdit, TheSpectrumIsThatOfTheProduct) {
-  // b = [e_1 2 e_2 0], a = [3 e_1; e_2; e_1]: values 3, 2 and 0.
+  // b = [e_1 2 e_2 0], a = [3 e_1; e_2; e_1]: values 3 and 2.
   LowRankEdit edit{2, 3, 3, {3, 0, 0, 0, 1, 0, 1, 0, 0}, {1, 0, 0, 0, 2, 0}};
   const EditSpectrum spectrum = spectrum_of(edit);
-  ASSERT_EQ(spectrum.sigma.size(), 3U);
+  ASSERT_EQ(spectrum.sigma.size(), 2U);
   EXPECT_NEAR(spectrum.sigma[0], 3.0, 1e-12);
   EXPECT_NEAR(spectrum.sigma[1], 2.0, 1e-12);
   EXPECT_EQ(spectrum.rank, 2);
   EXPECT_NEAR(spectrum.norm, std::sqrt(13.0), 1e-12);
   EXPECT_EQ(spectrum_of(scaled(edit, 0.0)).rank, 0);
+}
+
+// Squares in float64 lose what is below 1e-8 of the largest.
+TEST(LowRankEdit, SmallValuesOfAnEditAreNotRounding) {
+  const LowRankEdit edit{3, 2, 2, {1, 1e-9F, 1, -1e-9F}, {1, 1, 1, 1, 2, 0}};
+  // b a = [2, 0; 2, 0; 2, 2e-9]: values sqrt(12) and 2e-9 sqrt(2 / 3).
+  const EditSpectrum spectrum = spectrum_of(edit);
+  ASSERT_EQ(spectrum.sigma.size(), 2U);
+  EXPECT_NEAR(spectrum.sigma[0], std::sqrt(12.0), 1e-14);
+  EXPECT_NEAR(spectrum.sigma[1], 2.0 * static_cast<double>(1e-9F) * std::sqrt(2.0 / 3.0), 1e-13);
+}
+
+TEST(LowRankEdit, AStopThatWasAskedForEndsEverySolve) {
+  std::stop_source source;
+  source.request_stop();
+  const std::stop_token stop = source.get_token();
+  const Matrix values = noise(3, 4, 1);
+  MemitCondition condition;
+  for (const std::int64_t in : {2, 6}) {  // more keys than inputs, and fewer
+    const Matrix keys = noise(in, 4, 2);
+    EXPECT_THROW(memit(keys, values, nullptr, 1.0, condition, stop), Stopped);
+  }
+  const LowRankEdit edit{2, 2, 3, {1, 2, 3, 4, 5, 6}, {1, 0, 1, 0, 1, 0}};
+  EXPECT_THROW((void)bounded(edit, stop), Stopped);
+  EXPECT_THROW((void)spectrum_of(edit, stop), Stopped);
 }
 
 }  // namespace

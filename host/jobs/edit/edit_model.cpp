@@ -206,7 +206,7 @@ class Editing {
         out.condition.emplace();
         return memit(*arrays_.keys, *arrays_.values,
                      arrays_.covariance ? &*arrays_.covariance : nullptr, settings_.ridge,
-                     *out.condition);
+                     *out.condition, settings_.stop);
       case EditVerb::kApply:
         break;
     }
@@ -265,12 +265,12 @@ class Editing {
     if (arrays_.covariance) {
       require_covariance(*arrays_.covariance, matrix.cols, printable(settings_.covariance));
     }
-    out.entry.edit = bounded(edit_of(i, matrix, out, direction));
+    out.entry.edit = bounded(edit_of(i, matrix, out, direction), settings_.stop);
     if (!all_finite(out.entry.edit.a) || !all_finite(out.entry.edit.b)) {
       throw FormatError("E-EDIT-VALUES", model::matrix_name(matrix),
                         "the edit's factors are beyond float32");
     }
-    out.spectrum = spectrum_of(out.entry.edit);
+    out.spectrum = spectrum_of(out.entry.edit, settings_.stop);
     const std::vector<Probe> probes = this->probes();
     MatrixEditOptions options;
     options.probes = probes;

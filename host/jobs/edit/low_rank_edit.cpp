@@ -1,14 +1,14 @@
-// Owns deletion, insertion and bounded edits as factors, and their spectra from small Gram
-// matrices.
+// Owns deletion, insertion and bounded edits as factors, and their spectra.
 #include "matrix_edit.hpp"
 
-#include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
+#include "cpu/product_spectrum.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <utility>
 
 namespace vindex::edit {
 namespace {
@@ -36,46 +36,7 @@ double norm_of(std::span<const double> values) {
   return largest * std::sqrt(sum);
 }
 
-/// rank x rank: inner products of the `rank` rows of a factor, or of its columns; `length`: of
-/// each.
-std::vector<double> gram_of(const std::vector<float>& factor, std::int64_t rank,
-                            std::int64_t length, bool of_rows) {
-  const auto r = static_cast<int>(rank);
-  const auto k = static_cast<int>(length);
-  const int stride = of_rows ? k : r;
-  const std::vector<double> values(factor.begin(), factor.end());
-  std::vector<double> gram(static_cast<std::size_t>(rank * rank));
-  blas::blas().cblas_dgemm(CblasRowMajor, of_rows ? CblasNoTrans : CblasTrans,
-                           of_rows ? CblasTrans : CblasNoTrans, r, r, k, 1.0, values.data(), stride,
-                           values.data(), stride, 0.0, gram.data(), r);
-  return gram;
-}
-
-std::vector<double> eigen(std::vector<double>& matrix, std::int64_t side, bool with_vectors) {
-  auto values = symmetric_eigenvalues(matrix, side, with_vectors);
-  if (!values) {
-    throw DeviceError("E-LAPACK", "dsyev found no eigenvalues of an edit's factors");
-  }
-  return std::move(*values);
-}
-
 }  // namespace
-
-std::optional<std::vector<double>> symmetric_eigenvalues(std::vector<double>& matrix,
-                                                         std::int64_t side, bool with_vectors) {
-  std::vector<double> values(static_cast<std::size_t>(side));
-  const int n = static_cast<int>(side);
-  int info = 0;
-  int wanted = -1;
-  double size = 0.0;
-  const char job = with_vectors ? 'V' : 'N';
-  blas::blas().LAPACK_dsyev(&job, "U", &n, matrix.data(), &n, values.data(), &size, &wanted, &info);
-  wanted = static_cast<int>(size);
-  std::vector<double> work(static_cast<std::size_t>(wanted));
-  blas::blas().LAPACK_dsyev(&job, "U", &n, matrix.data(), &n, values.data(), work.data(), &wanted,
-                            &info);
-  return info == 0 ? std::optional(std::move(values)) : std::nullopt;
-}
 
 std::vector<double> unit_vector(std::span<const double> values, const std::string& where) {
   const double norm = norm_of(values);
@@ -129,38 +90,20 @@ LowRankEdit insertion(std::span<const double> key, std::span<const double> value
   return edit;
 }
 
-EditSpectrum spectrum_of(const LowRankEdit& edit) {
+EditSpectrum spectrum_of(const LowRankEdit& edit, const std::stop_token& stop) {
   EditSpectrum out;
   if (edit.rank == 0 || edit.rows == 0 || edit.cols == 0) {
     return out;
   }
-  // The singular values of b a are the roots of the eigenvalues of S (a a^T) S, S^2 = b^T b.
-  const auto r = static_cast<std::size_t>(edit.rank);
-  std::vector<double> vectors = gram_of(edit.b, edit.rank, edit.rows, false);
-  const std::vector<double> values = eigen(vectors, edit.rank, true);
-  const std::vector<double> rows = gram_of(edit.a, edit.rank, edit.cols, true);
-  const auto n = static_cast<int>(edit.rank);
-  for (std::size_t k = 0; k < r; ++k) {
-    const double root = std::sqrt(std::max(values[k], 0.0));
-    for (std::size_t i = 0; i < r; ++i) {
-      vectors[k * r + i] *= root;  // row k (row-major): sqrt(value) times vector k
-    }
+  const cpu::Factor left{edit.rows, edit.rank, {edit.b.begin(), edit.b.end()}};
+  const cpu::Factor right{edit.rank, edit.cols, {edit.a.begin(), edit.a.end()}};
+  const cpu::Factor* const chain[] = {&left, &right};
+  measure::MatrixReport found = cpu::product_spectrum(chain, 1.0, stop);
+  if (found.status != measure::Status::kMeasured) {
+    throw DeviceError("E-LAPACK", "no singular values of an edit's factors: " + found.reason);
   }
-  std::vector<double> half(r * r);
-  std::vector<double> core(r * r);
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0, vectors.data(),
-                           n, rows.data(), n, 0.0, half.data(), n);
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, n, n, 1.0, half.data(), n,
-                           vectors.data(), n, 0.0, core.data(), n);
-  out.sigma = eigen(core, edit.rank, false);
-  std::reverse(out.sigma.begin(), out.sigma.end());
-  double sum = 0.0;
-  for (double& value : out.sigma) {
-    value = std::max(value, 0.0);
-    sum += value;
-    value = std::sqrt(value);
-  }
-  out.norm = std::sqrt(sum);
+  out.sigma = std::move(found.sigma);
+  out.norm = norm_of(out.sigma);
   const double least = out.sigma.front() * static_cast<double>(std::max(edit.rows, edit.cols)) *
                        static_cast<double>(std::numeric_limits<float>::epsilon());
   out.rank = std::count_if(out.sigma.begin(), out.sigma.end(),
@@ -168,19 +111,16 @@ EditSpectrum spectrum_of(const LowRankEdit& edit) {
   return out;
 }
 
-LowRankEdit bounded(LowRankEdit edit) {
+LowRankEdit bounded(LowRankEdit edit, const std::stop_token& stop) {
   const std::int64_t most = std::min(edit.rows, edit.cols);
   if (edit.rank <= most) {
     return edit;
   }
-  const auto rank = static_cast<int>(edit.rank);
-  const auto rows = static_cast<int>(edit.rows);
-  const auto cols = static_cast<int>(edit.cols);
   const std::vector<double> a(edit.a.begin(), edit.a.end());
   const std::vector<double> b(edit.b.begin(), edit.b.end());
   std::vector<double> product(static_cast<std::size_t>(edit.rows * edit.cols));
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, cols, rank, 1.0,
-                           b.data(), rank, a.data(), cols, 0.0, product.data(), cols);
+  blas::steps::gemm(CblasNoTrans, CblasNoTrans, edit.rows, edit.cols, edit.rank, b.data(), a.data(),
+                    product.data(), stop);
   return factors_of(product, edit.rows, edit.cols);
 }
 

@@ -97,31 +97,28 @@ void require_covariance(const Matrix& covariance, std::int64_t side, const std::
 /// UsageError E-USAGE for a ridge that is negative or not finite; FormatError E-EDIT-SHAPE where
 /// sides disagree, E-EDIT-VALUES for what is not finite; those of require_covariance();
 /// ConfigurationError E-EDIT-SINGULAR (78) where the equations have no solution in float64, with
-/// what to do.
+/// what to do; Stopped. Equations of more than 2048 sides are solved block by block, and their
+/// last bits are those of the blocks.
 LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covariance, double ridge,
-                  MemitCondition& condition);
+                  MemitCondition& condition, const std::stop_token& stop = {});
 
 /// What the product b a is.
 struct EditSpectrum {
   std::int64_t rank = 0;      ///< singular values above max(out, in) eps32 of the largest
   double norm = 0.0;          ///< Frobenius
-  std::vector<double> sigma;  ///< descending, as many as the factors have rows
+  std::vector<double> sigma;  ///< descending, as many as the least of rows, cols and rank
 };
 
-/// Ascending eigenvalues of a symmetric matrix, or nothing where LAPACK finds none; the matrix is
-/// overwritten, `with_vectors` by its vectors, one a column (column-major).
-std::optional<std::vector<double>> symmetric_eigenvalues(std::vector<double>& matrix,
-                                                         std::int64_t side, bool with_vectors);
-
-/// From the Gram matrices of the factors: values below 1e-8 of the largest are rounding.
-EditSpectrum spectrum_of(const LowRankEdit& edit);
+/// By cpu::product_spectrum(), with its accuracy. Errors: DeviceError E-LAPACK where the iteration
+/// does not converge; Stopped.
+EditSpectrum spectrum_of(const LowRankEdit& edit, const std::stop_token& stop = {});
 
 /// The factors of a whole matrix, rows x cols, row-major: it and an identity.
 LowRankEdit factors_of(std::span<const double> product, std::int64_t rows, std::int64_t cols);
 
 /// `edit` in factors of at most as many rows as its short side: of more, the product itself beside
-/// an identity. Everything behind costs the square of the rank.
-LowRankEdit bounded(LowRankEdit edit);
+/// an identity. Everything behind costs the square of the rank. Errors: Stopped.
+LowRankEdit bounded(LowRankEdit edit, const std::stop_token& stop = {});
 
 /// `edit` with its product times `scale`.
 LowRankEdit scaled(LowRankEdit edit, double scale);

@@ -4,7 +4,9 @@
 #include "matrix_edit.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
+#include "cpu/symmetric_eigenvalues.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -28,12 +30,9 @@ void require_finite(const Matrix& matrix, const std::string& what) {
 
 /// `matrix`, symmetric, becomes its lower Cholesky factor (row-major; the upper triangle is left).
 /// False where it is not positive definite.
-bool cholesky(std::vector<double>& matrix, std::int64_t side) {
-  const int n = static_cast<int>(side);
-  int info = 0;
+bool cholesky(std::vector<double>& matrix, std::int64_t side, const std::stop_token& stop) {
   // Row-major lower is column-major upper.
-  blas::blas().LAPACK_dpotrf("U", &n, matrix.data(), &n, &info);
-  return info == 0;
+  return blas::steps::potrf(side, {matrix.data(), side}, stop);
 }
 
 [[noreturn]] void refuse_singular(double condition) {
@@ -46,7 +45,7 @@ bool cholesky(std::vector<double>& matrix, std::int64_t side) {
 
 /// The covariance's factor, and its condition in the 1-norm.
 std::vector<double> covariance_factor(const Matrix& covariance, std::int64_t side,
-                                      double& condition) {
+                                      double& condition, const std::stop_token& stop) {
   require_covariance(covariance, side, "--covariance");
   const auto n = static_cast<std::size_t>(side);
   std::vector<double> factor = covariance.values;
@@ -61,7 +60,7 @@ std::vector<double> covariance_factor(const Matrix& covariance, std::int64_t sid
     norm = std::max(norm, sum);
   }
   condition = kInfinity;
-  if (!cholesky(factor, side)) {
+  if (!cholesky(factor, side, stop)) {
     refuse_singular(condition);
   }
   std::vector<double> work(3 * n);
@@ -82,25 +81,27 @@ std::vector<double> covariance_factor(const Matrix& covariance, std::int64_t sid
 }
 
 /// Largest over smallest eigenvalue; `another`: one more that the equations have.
-double condition_of(std::vector<double> matrix, std::int64_t side, std::optional<double> another) {
-  const auto values = symmetric_eigenvalues(matrix, side, false);
-  const double least = values ? std::min(values->front(), another.value_or(values->front())) : 0.0;
-  return least > 0.0 ? values->back() / least : kInfinity;
+double condition_of(std::vector<double> matrix, std::int64_t side, std::optional<double> another,
+                    const std::stop_token& stop) {
+  if (!all_finite(matrix)) {
+    return kInfinity;
+  }
+  const std::vector<double> values = cpu::symmetric_eigenvalues(matrix, side, stop);
+  const double least = std::min(values.front(), another.value_or(values.front()));
+  return least > 0.0 ? values.back() / least : kInfinity;
 }
 
 /// W' - W through the keys' own equations: n <= in.
 LowRankEdit by_keys(std::vector<double> whitened, const Matrix& values, std::int64_t inputs,
-                    const std::vector<double>& factor, std::vector<double> normal) {
-  const auto in = static_cast<int>(inputs);
-  const auto n = static_cast<int>(values.cols);
+                    const std::vector<double>& factor, const std::vector<double>& normal,
+                    const std::stop_token& stop) {
+  const std::int64_t n = values.cols;
   // C^-1 K, then times the inverse of the normal matrix from the right: (in x n).
   if (!factor.empty()) {
-    blas::blas().cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasTrans, CblasNonUnit, in, n,
-                             1.0, factor.data(), in, whitened.data(), n);
+    blas::steps::trsm(CblasLeft, CblasTrans, inputs, n, factor.data(), whitened.data(), stop);
   }
   for (const auto side : {CblasTrans, CblasNoTrans}) {
-    blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, side, CblasNonUnit, in, n, 1.0,
-                             normal.data(), n, whitened.data(), n);
+    blas::steps::trsm(CblasRight, side, inputs, n, normal.data(), whitened.data(), stop);
   }
   LowRankEdit edit;
   edit.rows = values.rows;
@@ -114,22 +115,18 @@ LowRankEdit by_keys(std::vector<double> whitened, const Matrix& values, std::int
 /// W' - W through equations of the inputs: n > in.
 LowRankEdit by_inputs(const std::vector<double>& whitened, const Matrix& values,
                       std::int64_t inputs, const std::vector<double>& factor,
-                      const std::vector<double>& normal) {
-  const auto in = static_cast<int>(inputs);
-  const auto n = static_cast<int>(values.cols);
-  const auto out = static_cast<int>(values.rows);
-  std::vector<double> product(static_cast<std::size_t>(values.rows * inputs));
-  blas::blas().cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, out, in, n, 1.0,
-                           values.values.data(), n, whitened.data(), n, 0.0, product.data(), in);
+                      const std::vector<double>& normal, const std::stop_token& stop) {
+  const std::int64_t out = values.rows;
+  std::vector<double> product(as_size(out * inputs));
+  blas::steps::gemm(CblasNoTrans, CblasTrans, out, inputs, values.cols, values.values.data(),
+                    whitened.data(), product.data(), stop);
   for (const auto side : {CblasTrans, CblasNoTrans}) {
-    blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, side, CblasNonUnit, out, in,
-                             1.0, normal.data(), in, product.data(), in);
+    blas::steps::trsm(CblasRight, side, out, inputs, normal.data(), product.data(), stop);
   }
   if (!factor.empty()) {
-    blas::blas().cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasNoTrans, CblasNonUnit, out,
-                             in, 1.0, factor.data(), in, product.data(), in);
+    blas::steps::trsm(CblasRight, CblasNoTrans, out, inputs, factor.data(), product.data(), stop);
   }
-  return factors_of(product, values.rows, inputs);
+  return factors_of(product, out, inputs);
 }
 
 }  // namespace
@@ -169,36 +166,33 @@ void require_covariance(const Matrix& covariance, std::int64_t side, const std::
 }
 
 LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covariance, double ridge,
-                  MemitCondition& condition) {
+                  MemitCondition& condition, const std::stop_token& stop) {
   if (!std::isfinite(ridge) || ridge < 0.0) {
     throw UsageError("E-USAGE", "--ridge is a finite number that is not negative");
   }
   require_pairs(keys.cols, values.cols);
   require_finite(keys, "--keys");
   require_finite(values, "--values");
-  const auto in = static_cast<int>(keys.rows);
-  const auto n = static_cast<int>(keys.cols);
+  const std::int64_t in = keys.rows;
+  const std::int64_t n = keys.cols;
   std::vector<double> whitened = keys.values;  // M, in x n
   std::vector<double> factor;
   if (covariance != nullptr) {
-    factor = covariance_factor(*covariance, keys.rows, condition.covariance);
-    blas::blas().cblas_dtrsm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, in,
-                             n, 1.0, factor.data(), in, whitened.data(), n);
+    factor = covariance_factor(*covariance, in, condition.covariance, stop);
+    blas::steps::trsm(CblasLeft, CblasNoTrans, in, n, factor.data(), whitened.data(), stop);
   }
   const bool few = n <= in;
-  const std::int64_t side = std::min(keys.rows, keys.cols);
+  const std::int64_t side = std::min(in, n);
   const auto count = static_cast<std::size_t>(side);
   std::vector<double> normal(count * count);  // M^T M or M M^T
-  blas::blas().cblas_dgemm(CblasRowMajor, few ? CblasTrans : CblasNoTrans,
-                           few ? CblasNoTrans : CblasTrans, static_cast<int>(side),
-                           static_cast<int>(side), few ? in : n, 1.0, whitened.data(), n,
-                           whitened.data(), n, 0.0, normal.data(), static_cast<int>(side));
+  blas::steps::gemm(few ? CblasTrans : CblasNoTrans, few ? CblasNoTrans : CblasTrans, side, side,
+                    few ? in : n, whitened.data(), whitened.data(), normal.data(), stop);
   for (std::size_t i = 0; i < count; ++i) {
     normal[i * count + i] += ridge;
   }
-  condition.keys = condition_of(normal, side, few ? std::optional<double>() : ridge);
+  condition.keys = condition_of(normal, side, few ? std::optional<double>() : ridge, stop);
   constexpr double kHopeless = 1e15;
-  if (!(condition.keys < kHopeless) || !cholesky(normal, side)) {
+  if (!(condition.keys < kHopeless) || !cholesky(normal, side, stop)) {
     throw ConfigurationError(
         "E-EDIT-SINGULAR",
         fmt::format("the {} keys of {} components are so nearly dependent that K^T C^-1 K + ridge "
@@ -206,8 +200,8 @@ LowRankEdit memit(const Matrix& keys, const Matrix& values, const Matrix* covari
                     "out",
                     n, in, condition.keys));
   }
-  return few ? by_keys(std::move(whitened), values, keys.rows, factor, std::move(normal))
-             : by_inputs(whitened, values, keys.rows, factor, normal);
+  return few ? by_keys(std::move(whitened), values, in, factor, normal, stop)
+             : by_inputs(whitened, values, in, factor, normal, stop);
 }
 
 }  // namespace vindex::edit
