@@ -27,7 +27,7 @@ struct HttpRange {
 
 /// At most so many bytes in one range, and between two requests that share one: a round trip costs
 /// more than those.
-inline constexpr std::uint64_t kLargestRange = std::uint64_t{32} << 20U;
+inline constexpr std::uint64_t kLargestRange = std::uint64_t{64} << 20U;
 inline constexpr std::uint64_t kLargestGap = std::uint64_t{64} << 10U;
 
 /// `requests` (by offset) as ranges: neighbours together, large ones cut.

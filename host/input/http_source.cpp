@@ -17,7 +17,6 @@ namespace vindex::input {
 
 namespace {
 
-constexpr std::uint64_t kFirstBytes = std::uint64_t{128} << 10U;
 /// Small files are given by servers that know no ranges: lists of shards, tokenizers.
 constexpr std::size_t kLargestWhole = std::size_t{32} << 20U;
 constexpr std::size_t kMostAtOnce = 8;
@@ -69,7 +68,7 @@ void HttpSource::open() {
   std::string fault;
   HttpExchange exchange;
   exchange.url = file_.url;
-  exchange.fields = {range_field(0, kFirstBytes)};
+  exchange.fields = {range_field(0, kFirstHttpBytes)};
   exchange.begin = [&](const HttpHead& head) {
     kept_.clear();
     range = content_range(head);
@@ -77,7 +76,8 @@ void HttpSource::open() {
     if (whole || head.status == 206) {
       fault = fault_of_content(head);
       if (fault.empty() && !whole &&
-          (!range || range->first != 0 || range->last != std::min(kFirstBytes, range->total) - 1)) {
+          (!range || range->first != 0 ||
+           range->last != std::min(kFirstHttpBytes, range->total) - 1)) {
         fault = "the server sends another range than was asked for";
       }
       return fault.empty();

@@ -8,12 +8,16 @@
 
 #include "core/byte_source.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 namespace vindex::input {
 
-/// Asks for the first 128 KiB, which are kept until the header has been read. A server that sends
+/// What the first request of a file asks for: nearly every header is shorter.
+inline constexpr std::uint64_t kFirstHttpBytes = std::uint64_t{128} << 10U;
+
+/// Asks for kFirstHttpBytes, which are kept until the header has been read. A server that sends
 /// all of a file of at most 32 MiB instead is taken at its word. Errors: MissingInputError
 /// E-FILE-MISSING (404, 410), RemoteError E-REMOTE-DENIED (401, 403; final), E-REMOTE-BUSY (408,
 /// 425, 429, 5xx; retryable), E-REMOTE-ANSWER (an answer that is none to the question; final),

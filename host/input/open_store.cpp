@@ -2,6 +2,7 @@
 // folder.
 #include "open_store.hpp"
 
+#include "http_source.hpp"
 #include "model_store.hpp"
 #include "remote_address.hpp"
 #include "store_schemes.hpp"
@@ -39,6 +40,13 @@ namespace {
 
 constexpr std::string_view kFileScheme = "file";
 
+/// The first step of reading ahead is what came with the opening: it costs no request.
+StoreWrapping over_http() {
+  StoreWrapping wrapping;
+  wrapping.prefetch.first_bytes = kFirstHttpBytes;
+  return wrapping;
+}
+
 /// Those of the program first; what is added later, only by ScopedStoreScheme, follows.
 struct SchemeList {
   std::mutex mutex;
@@ -47,10 +55,10 @@ struct SchemeList {
                                          return open_local_store(path_of_file_address(address));
                                        },
                                        std::nullopt},
-                                      {"hf", open_hf_store, StoreWrapping{}},
-                                      {"https", open_https_store, StoreWrapping{}},
-                                      {"http", open_https_store, StoreWrapping{}},
-                                      {"s3", open_s3_store, StoreWrapping{}}};
+                                      {"hf", open_hf_store, over_http()},
+                                      {"https", open_https_store, over_http()},
+                                      {"http", open_https_store, over_http()},
+                                      {"s3", open_s3_store, over_http()}};
 
   /// Under the mutex.
   std::vector<StoreScheme>::iterator find(std::string_view name) {

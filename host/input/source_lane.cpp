@@ -1,6 +1,7 @@
 // Owns the threads of that lane, and gathering requests into batches.
 #include "source_lane.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <iterator>
 #include <system_error>
@@ -23,6 +24,27 @@ void batch_extent(const BulkExtent& extent, std::vector<Batch>& batches) {
          .into = {request.into, static_cast<std::size_t>(request.range.bytes)}});
     batch.bytes += request.range.bytes;
   }
+}
+
+std::vector<Batch> take_run(std::deque<Batch>& pending, std::size_t threads) {
+  const std::size_t share = (pending.size() + threads - 1) / threads;
+  std::vector<Batch> run;
+  std::uint64_t bytes = 0;
+  do {
+    bytes += pending.front().bytes;
+    run.push_back(std::move(pending.front()));
+    pending.pop_front();
+    const ReadRequest& last = run.back().requests.back();
+    const std::uint64_t end = last.offset + last.into.size();
+    const bool goes_on = !pending.empty() && run.size() < share &&
+                         pending.front().source == run.back().source &&
+                         pending.front().bytes <= kBatchBytes - std::min(bytes, kBatchBytes) &&
+                         pending.front().requests.front().offset >= end &&
+                         pending.front().requests.front().offset - end <= kBatchGap;
+    if (!goes_on) {
+      return run;
+    }
+  } while (true);
 }
 
 void SourceLane::join() {
@@ -74,7 +96,7 @@ void SourceLane::stop() {
 
 void SourceLane::work() {
   while (true) {
-    Batch batch;
+    std::vector<Batch> run;
     {
       std::unique_lock lock(mutex_);
       ++idle_;
@@ -83,19 +105,40 @@ void SourceLane::work() {
       if (pending_.empty()) {
         return;
       }
-      batch = std::move(pending_.front());
-      pending_.pop_front();
+      run = take_run(pending_, kMaxThreads);
     }
-    tally_.begin();
-    std::exception_ptr error;
-    try {
-      batch.source->read_many(batch.requests);
-      tally_.end(ReadTally::Way::kOther, batch.bytes, batch.requests.size());
-    } catch (...) {
-      tally_.end();
-      error = std::current_exception();
+    read(run);
+  }
+}
+
+/// Several batches in one call; where it fails, each by itself, so that every job hears of its own
+/// trouble.
+void SourceLane::read(std::vector<Batch>& run) {
+  std::vector<ReadRequest> requests;
+  std::uint64_t bytes = 0;
+  for (const Batch& batch : run) {
+    requests.insert(requests.end(), batch.requests.begin(), batch.requests.end());
+    bytes += batch.bytes;
+  }
+  tally_.begin();
+  std::exception_ptr error;
+  try {
+    run.front().source->read_many(requests);
+    tally_.end(ReadTally::Way::kOther, bytes, requests.size());
+  } catch (...) {
+    tally_.end();
+    error = std::current_exception();
+  }
+  if (error != nullptr && run.size() > 1) {
+    for (Batch& batch : run) {
+      std::vector<Batch> alone;
+      alone.push_back(std::move(batch));
+      read(alone);
     }
-    batch.job->finish(std::move(error));
+    return;
+  }
+  for (Batch& batch : run) {
+    batch.job->finish(error);
   }
 }
 

@@ -23,9 +23,17 @@ struct Batch {
   std::uint64_t bytes = 0;
 };
 
-/// Of one batch. Eight requests: a source that asks for the ranges of a call side by side has them
-/// all under way.
+/// Of one batch, and of one call: enough for a server far away to reach its rate.
 inline constexpr std::uint64_t kBatchBytes = 8 * kRequestBytes;
+
+/// Takes from the front of `pending` (not empty) what one call shall read: its first batch, and
+/// those behind it that go on in the same source where the one before ends, or at most kBatchGap
+/// later. At most kBatchBytes, and a share of the batches that leaves as much for each of
+/// `threads`.
+std::vector<Batch> take_run(std::deque<Batch>& pending, std::size_t threads);
+
+/// A source that merges neighbours reads over less than this.
+inline constexpr std::uint64_t kBatchGap = std::uint64_t{64} << 10U;
 
 /// Adds `extent`, cut into requests, to the last of `batches` or to new ones.
 void batch_extent(const BulkExtent& extent, std::vector<Batch>& batches);
@@ -50,6 +58,7 @@ class SourceLane {
  private:
   void start_threads();
   void work();
+  void read(std::vector<Batch>& run);
 
   ReadTally& tally_;
   std::mutex mutex_;
