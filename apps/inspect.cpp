@@ -21,12 +21,14 @@ void add_inspect(CLI::App& app, Session& session) {
   verb->add_option("model", options->settings.model, "Model folder or file")->required();
   verb->add_flag("--tensors", options->settings.tensor_list, "List every tensor");
   verb->add_flag("--json", options->settings.json, "One JSON document");
+  verb->add_flag("--verify", options->settings.verify,
+                 "Read the files whole and compare their SHA-256 with the Hub's");
   add_reshape(*verb, options->reshape);
   verb->add_flag("--lora", options->settings.lora,
                  "The LoRA pairs of an adapter; MODEL may be a GGUF one");
   verb->add_option("--model-config", options->settings.model_config,
                    "config.json of a single .safetensors");
-  on_choice(*verb, session, [options] {
+  on_choice(*verb, session, [&session, options] {
     options->settings.reshape_out = options->reshape == "out";
     model::InspectWidths widths;
     widths.tables = text_width(STDOUT_FILENO);
@@ -34,6 +36,9 @@ void add_inspect(CLI::App& app, Session& session) {
       widths.list = widths.tables;
     }
     print_result(model::inspect_model(options->settings, widths));
+    if (options->settings.verify) {
+      say(session, "the SHA-256 of every file of weights is the published one");
+    }
     return Ending();
   });
 }

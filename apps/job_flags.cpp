@@ -206,6 +206,8 @@ void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {
                   "Requests of 8 MiB in flight (0: as measured best)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
+  verb.add_flag("--verify", flags.settings.verify,
+                "First read the files whole and compare their SHA-256 with the Hub's");
   add_job_flags(verb, flags.job, kMeasureWorkers, document);
 }
 

@@ -7,6 +7,7 @@
 #include <openssl/evp.h>
 
 #include <new>
+#include <tuple>
 
 namespace vindex {
 
@@ -59,6 +60,11 @@ Sha256Digest sha256(std::string_view text) {
   Sha256 hash;
   hash.update(text);
   return hash.finish();
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 2 * std::tuple_size_v<Sha256Digest> &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 std::string hex(const Sha256Digest& digest) {

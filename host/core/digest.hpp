@@ -35,5 +35,7 @@ Sha256Digest sha256(std::string_view text);
 
 /// Lower-case hexadecimal.
 std::string hex(const Sha256Digest& digest);
+/// Whether `text` is one as hex() writes it.
+bool is_sha256(std::string_view text);
 
 }  // namespace vindex

@@ -56,6 +56,8 @@ struct RunSettings {
   /// the order of the rows.
   bool in_file_order = false;
   input::BulkReadOptions reading;
+  /// The files are first read whole, and their SHA-256 compared with what is published.
+  bool verify = false;
   results::WorkerShare worker;
   bool restart = false;
   std::vector<std::string> command;  ///< argv, for the file's history

@@ -6,6 +6,7 @@
 #include "remote_address.hpp"
 #include "store_schemes.hpp"
 
+#include "core/digest.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
 #include <vindex/error.hpp>
@@ -15,9 +16,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace vindex::input {
 
@@ -31,12 +35,20 @@ bool is_commit(const std::string& text) {
          });
 }
 
+/// The text behind `key` of an object; empty where there is none.
+std::string text_at_key(const JsonValue& object, const char* key) {
+  const JsonValue* const value = object.find(key);
+  const std::string* const text = value == nullptr ? nullptr : value->as_string();
+  return text == nullptr ? std::string() : *text;
+}
+
 class HfStore final : public ModelStore {
  public:
   HfStore(std::string address, HubAddress parts, HubEnvironment hub, const std::stop_token& stop)
       : address_(std::move(address)),
         parts_(std::move(parts)),
         hub_(std::move(hub)),
+        hint_(hub_.token.empty() ? "; no token was sent: HF_TOKEN, or its file, holds one" : ""),
         client_(std::make_shared<HttpClient>(
             http_settings(), bearer_credential(origin_of(hub_.endpoint), hub_.token), stop)) {}
 
@@ -86,6 +98,27 @@ class HfStore final : public ModelStore {
     return out;
   }
 
+  /// Of what the Hub keeps as LFS objects, by one more request for all of them.
+  std::string published_sha256(std::string_view name) override {
+    resolve();
+    const std::lock_guard resolving(resolving_);
+    if (!digests_) {
+      std::map<std::string, std::string> digests;
+      const JsonValue answer = ask_hub(commit_ + "?blobs=true");
+      for (const JsonValue& sibling : siblings_of(answer)) {
+        const JsonValue* const object = sibling.find("lfs");
+        const std::string digest =
+            object == nullptr ? std::string() : text_at_key(*object, "sha256");
+        if (is_sha256(digest)) {
+          digests.emplace(text_at_key(sibling, "rfilename"), digest);
+        }
+      }
+      digests_ = std::move(digests);
+    }
+    const auto found = digests_->find(parts_.folder + std::string(name));
+    return found == digests_->end() ? std::string() : found->second;
+  }
+
  private:
   /// What the revision means, once for the life of the store: all files are of one commit.
   void resolve() {
@@ -93,35 +126,46 @@ class HfStore final : public ModelStore {
     if (!commit_.empty()) {
       return;
     }
-    const std::string where = printable(location({}));
-    const std::string text = http_text(
-        *client_,
-        {.url = fmt::format("{}/api/models/{}/revision/{}", hub_.endpoint,
-                            percent_encoded_path(parts_.repository),
-                            percent_encoded(parts_.revision.empty() ? "main" : parts_.revision)),
-         .name = where,
-         .revision = {}},
-        kLargestListing);
-    JsonLimits limits;
-    limits.bytes = kLargestListing;
-    limits.depth = 64;
-    const JsonValue answer = parse_json(text, where, limits);
+    const std::string revision = parts_.revision.empty() ? "main" : parts_.revision;
+    const JsonValue answer = ask_hub(percent_encoded(revision));
     const JsonValue* const sha = answer.find("sha");
-    const JsonValue* const siblings = answer.find("siblings");
-    if (sha == nullptr || sha->as_string() == nullptr || !is_commit(*sha->as_string()) ||
-        siblings == nullptr || siblings->as_array() == nullptr) {
-      throw RemoteError("E-REMOTE-ANSWER", where + ": the Hub's answer names no commit or no files",
-                        false);
+    if (sha == nullptr || sha->as_string() == nullptr || !is_commit(*sha->as_string())) {
+      throw RemoteError("E-REMOTE-ANSWER", shown() + ": the Hub's answer names no commit", false);
     }
-    for (const JsonValue& sibling : *siblings->as_array()) {
-      const JsonValue* const path = sibling.find("rfilename");
-      if (path != nullptr && path->as_string() != nullptr) {
-        paths_.insert(*path->as_string());
+    for (const JsonValue& sibling : siblings_of(answer)) {
+      if (const std::string path = text_at_key(sibling, "rfilename"); !path.empty()) {
+        paths_.insert(path);
       }
     }
     const std::lock_guard lock(mutex_);
     commit_ = *sha->as_string();
   }
+
+  /// What the Hub says of the repository at `revision`, its files among it.
+  JsonValue ask_hub(const std::string& revision) {
+    const std::string text =
+        http_text(*client_,
+                  {.url = fmt::format("{}/api/models/{}/revision/{}", hub_.endpoint,
+                                      percent_encoded_path(parts_.repository), revision),
+                   .name = shown(),
+                   .revision = {},
+                   .hint = hint_},
+                  kLargestListing);
+    JsonLimits limits;
+    limits.bytes = kLargestListing;
+    limits.depth = 64;
+    return parse_json(text, shown(), limits);
+  }
+
+  const std::vector<JsonValue>& siblings_of(const JsonValue& answer) const {
+    const JsonValue* const siblings = answer.find("siblings");
+    if (siblings == nullptr || siblings->as_array() == nullptr) {
+      throw RemoteError("E-REMOTE-ANSWER", shown() + ": the Hub's answer names no files", false);
+    }
+    return *siblings->as_array();
+  }
+
+  std::string shown() const { return printable(location({})); }
 
   std::unique_ptr<ByteSource> open_member(std::string_view name) override {
     resolve();
@@ -159,11 +203,13 @@ class HfStore final : public ModelStore {
   std::string address_;
   HubAddress parts_;
   HubEnvironment hub_;
+  std::string hint_;  ///< what a denied request may lack
   std::shared_ptr<HttpClient> client_;
   std::mutex resolving_;
   mutable std::mutex mutex_;
   std::string commit_;           ///< written under both
   std::set<std::string> paths_;  ///< of the whole repository; not changed once commit_ is known
+  std::optional<std::map<std::string, std::string>> digests_;  ///< by path; under resolving_
 };
 
 /// Without a request: what the cache has of the revision.

@@ -4,6 +4,7 @@
 #include "shard_list.hpp"
 #include "store_schemes.hpp"
 
+#include "core/digest.hpp"
 #include "core/path_kind.hpp"
 #include <vindex/error.hpp>
 
@@ -155,6 +156,15 @@ class LocalStore final : public ModelStore {
       }
     }
     return out;
+  }
+
+  /// Large files of a Hugging Face cache are blobs named by theirs.
+  std::string published_sha256(std::string_view name) override {
+    std::error_code error;
+    const fs::path target = fs::canonical(location(name), error);
+    const std::string blob = target.filename().string();
+    return !error && target.parent_path().filename() == "blobs" && is_sha256(blob) ? blob
+                                                                                   : std::string();
   }
 
  private:

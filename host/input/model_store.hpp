@@ -48,6 +48,9 @@ class ModelStore {
   virtual std::vector<StoreMember> list() = 0;
   /// Errors: as above, where it cannot be determined.
   virtual MemberState state(std::string_view name) = 0;
+  /// SHA-256 of a member as whoever publishes it states it, lower-case hexadecimal; empty where
+  /// nobody does. Errors: as above.
+  virtual std::string published_sha256(std::string_view /*name*/) { return std::string(); }
   /// Members that should be opened at once; 0: as many as there are cores. A store that pays for
   /// every request with a round trip wants more.
   virtual std::int32_t parallel_opens() const { return 0; }

@@ -91,6 +91,9 @@ class RetryingStore final : public ForwardingStore {
   MemberState state(std::string_view name) override {
     return retrying_->call([&] { return inner().state(name); });
   }
+  std::string published_sha256(std::string_view name) override {
+    return retrying_->call([&] { return inner().published_sha256(name); });
+  }
 
  private:
   std::unique_ptr<ByteSource> open_member(std::string_view name) override {

@@ -25,6 +25,9 @@ class ForwardingStore : public ModelStore {
   std::string location(std::string_view name) const override { return inner_->location(name); }
   std::vector<StoreMember> list() override { return inner_->list(); }
   MemberState state(std::string_view name) override { return inner_->state(name); }
+  std::string published_sha256(std::string_view name) override {
+    return inner_->published_sha256(name);
+  }
   std::int32_t parallel_opens() const override { return inner_->parallel_opens(); }
 
  protected:

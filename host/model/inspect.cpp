@@ -7,6 +7,7 @@
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
 #include "core/utf8.hpp"
+#include "input/verify_files.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -30,6 +31,15 @@ struct Group {
 using InspectGroupKey =
     std::tuple<Block, std::int32_t, std::string, std::string, std::int64_t, std::int64_t>;
 
+/// Of the codes and what belongs to them.
+std::uint64_t encoded_bytes(const MatrixRecord& matrix) {
+  std::uint64_t bytes = matrix.codes.bytes;
+  for (const CompanionPart& companion : matrix.companions) {
+    bytes += companion.part.bytes;
+  }
+  return bytes;
+}
+
 std::map<InspectGroupKey, Group> groups_of(const ModelIndex& index) {
   std::map<InspectGroupKey, Group> groups;
   const MatrixRecord* previous = nullptr;
@@ -46,10 +56,7 @@ std::map<InspectGroupKey, Group> groups_of(const ModelIndex& index) {
     }
     previous = &matrix;
     ++group->matrices;
-    group->bytes += matrix.codes.bytes;
-    for (const CompanionPart& companion : matrix.companions) {
-      group->bytes += companion.part.bytes;
-    }
+    group->bytes += encoded_bytes(matrix);
   }
   return groups;
 }
@@ -151,6 +158,19 @@ std::string size_text(std::uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
 }
 
+/// What of the matrices can be measured, and what reading them costs.
+std::string measurable_text(const ModelIndex& index) {
+  std::int64_t count = 0;
+  std::uint64_t bytes = 0;
+  for (const MatrixRecord& matrix : index.matrices) {
+    if (matrix.table == ResultTable::kMatrix && matrix.unsupported.empty()) {
+      ++count;
+      bytes += encoded_bytes(matrix);
+    }
+  }
+  return fmt::format("{}, {} to read", count, size_text(bytes));
+}
+
 std::string optional_text(const std::optional<std::int64_t>& number) {
   return number ? fmt::format("{}", *number) : "-";
 }
@@ -229,7 +249,8 @@ std::string inspect_text(const input::ModelFiles& files, const ModelIndex& index
        {"parameters", fmt::format("{}", totals.parameters)},
        {"size", size_text(totals.bytes)},
        {"tensors", fmt::format("{}", index.tensors.size())},
-       {"matrices", fmt::format("{}", matrix_count(index))}},
+       {"matrices", fmt::format("{}", matrix_count(index))},
+       {"measurable", measurable_text(index)}},
       {{}, {.min_width = 20, .keep = Keep::kStart}}, widths.tables, 2);
   if (const PairTotals pairs = pairs_of(index); pairs.pairs > 0) {
     out += fmt::format(
@@ -287,6 +308,9 @@ std::string inspect_model(const InspectSettings& settings, const InspectWidths& 
       settings.model, {.model_config = settings.model_config, .adapter = settings.lora}));
   static const ModelIndex& index = *new ModelIndex(
       index_model(files, {.reshape_out = settings.reshape_out, .lora = settings.lora}));
+  if (settings.verify) {
+    input::verify_files(files, 0, {});
+  }
   return settings.json ? inspect_json(files, index, settings.tensor_list) + "\n"
                        : inspect_text(files, index, settings.tensor_list, widths);
 }

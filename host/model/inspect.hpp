@@ -34,9 +34,11 @@ struct InspectSettings {
   std::string model, model_config;
   bool reshape_out = false, lora = false;
   bool tensor_list = false, json = false;
+  bool verify = false;  ///< read every file whole and compare its SHA-256 with the published one
 };
 
-/// Opens the model and says either. Errors: those of input::open_model() and index_model().
+/// Opens the model and says either. Errors: those of input::open_model(), index_model() and
+/// input::verify_files().
 std::string inspect_model(const InspectSettings& settings, const InspectWidths& widths);
 
 }  // namespace vindex::model

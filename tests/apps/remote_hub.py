@@ -4,14 +4,18 @@
 Its imitation on loopback lists the files of one commit and leads to another host for the weights, by addresses that expire. The
 standard library is enough; without the command openssl nothing is tried over https."""
 
+import json
 import os
+import shutil
+import time
 
-from remote_server import (COMMIT, FOLDER, MODEL, SHARD, TOKEN, WEIGHTS, Hub, Server, certificate, decoded, end, expect, redirect,
+from remote_server import (COMMIT, FOLDER, MODEL, SHARD, SHARD_SHA256, TOKEN, WEIGHTS, Hub, Server, decoded, end, expect, redirect,
                            run, run_all)
+from servers import certificate
 
 
 def hub_over_https():
-    pem = certificate()
+    pem = certificate(FOLDER)
     if pem is None:
         print("no openssl: the Hub over https is not tried")
         return
@@ -83,6 +87,53 @@ def the_shared_cache_is_read_first():
     expect("cache", sorted(os.walk(cache)) == before, "the cache was written")
 
 
+def digests_are_compared():
+    hub, wrong = Hub(), "f" * 64
+    done = run("inspect", "hf://org/repo", "--verify", **hub.environment)
+    expect("verify", done.returncode == 0 and "published" in done.stderr, done.stderr)
+    out = os.path.join(FOLDER, "verified.h5")
+    done = run("measure", "hf://org/repo", "-o", out, "--verify", "--backend", "cpu", **hub.environment)
+    expect("verify", done.returncode == 0 and "SHA-256" in done.stderr, done.stderr)
+    for digest, code, text in ((wrong, 65, "E-DIGEST"), (None, 64, "E-VERIFY"), ("short", 64, "E-VERIFY")):
+        hub.digests = {SHARD: digest}
+        out = os.path.join(FOLDER, f"{digest}.h5")
+        done = run("measure", "hf://org/repo", "-o", out, "--verify", "--backend", "cpu", **hub.environment)
+        expect(f"verify {digest}", done.returncode == code and text in done.stderr and not os.path.exists(out), done.stderr)
+    done = run("inspect", f"{Server().url}/{SHARD}", "--verify")
+    expect("verify https", done.returncode == 64 and "E-VERIFY" in done.stderr, done.stderr)
+    # In a cache, names of blobs are digests.
+    for digest, code in ((SHARD_SHA256, 0), (wrong, 65)):
+        cache = os.path.join(FOLDER, f"blobs {code}")
+        repository = os.path.join(cache, "models--org--repo")
+        snapshot = os.path.join(repository, "snapshots", COMMIT)
+        for folder in (snapshot, os.path.join(repository, "blobs"), os.path.join(repository, "refs")):
+            os.makedirs(folder)
+        shutil.copy(os.path.join(MODEL, SHARD), os.path.join(repository, "blobs", digest))
+        os.symlink(f"../../blobs/{digest}", os.path.join(snapshot, SHARD))
+        shutil.copy(os.path.join(MODEL, "config.json"), snapshot)
+        done = run("inspect", f"hf://org/repo@{COMMIT}", "--verify", HF_HUB_CACHE=cache, HF_HUB_OFFLINE="1")
+        expect(f"verify the cache: {code}", done.returncode == code, f"{done.returncode}: {done.stderr}")
+
+
+def timeouts_and_quotas():
+    """The last answer of a quota says when the next one may be asked for."""
+    hub = Hub()
+    asked, inner = [], hub.ask
+
+    def ask(handler, name, number):
+        if name.startswith("api/"):
+            asked.append(time.monotonic())
+            files = [{"rfilename": file} for file in os.listdir(MODEL)]
+            return handler.answer(200, json.dumps({"sha": COMMIT, "siblings": files}).encode(), RateLimit='"api";r=0;t=2')
+        asked.append(time.monotonic())
+        return inner(handler, name, number)
+    hub.front.fault = ask
+    done = run("inspect", "hf://org/repo", **(hub.environment | {"HF_HUB_ENABLE_HF_TRANSFER": "1"}))
+    expect("quota", done.returncode == 0, done.stderr)
+    expect("quota", len(asked) > 1 and asked[1] - asked[0] >= 2, asked)
+    expect("dead variable", "W-HF-TRANSFER" in done.stderr, done.stderr)
+
+
 if __name__ == "__main__":
-    run_all([(hub_over_https,), (hub_over_http,), (the_shared_cache_is_read_first,)])
+    run_all([(digests_are_compared,), (timeouts_and_quotas,), (hub_over_https,), (hub_over_http,), (the_shared_cache_is_read_first,)])
     end()

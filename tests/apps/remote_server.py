@@ -4,6 +4,7 @@ program against them, and the list of what went wrong.
 A script that imports this is called with the program and an empty folder: SCRIPT PROGRAM FOLDER."""
 
 import concurrent.futures
+import hashlib
 import http.server
 import json
 import os
@@ -127,6 +128,8 @@ with open(os.path.join(MODEL, SHARD), "rb") as model_file:
 # The last one: not within the first 128 KiB, which come with the opening.
 TENSOR = max((name for name in HEADER if name != "__metadata__"), key=lambda name: HEADER[name]["data_offsets"][0])
 _, WEIGHTS = decoded(os.path.join(MODEL, SHARD), "local.f32")
+with open(os.path.join(MODEL, SHARD), "rb") as model_file:
+    SHARD_SHA256 = hashlib.sha256(model_file.read()).hexdigest()
 assert WEIGHTS and os.path.getsize(os.path.join(MODEL, SHARD)) > 400_000, "the model is too small to test with"
 
 
@@ -138,28 +141,13 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_secret"
 
 
-def certificate():
-    """A key and its own certificate, in one file; None where the command openssl is absent."""
-    path = os.path.join(FOLDER, "server.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=loopback", "-addext",
-               "subjectAltName=IP:127.0.0.1", "-days", "2", "-keyout", path + ".key", "-out", path + ".crt"]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except FileNotFoundError:
-        return None
-    with open(path, "wb") as out:
-        for part in (path + ".key", path + ".crt"):
-            with open(part, "rb") as file:
-                out.write(file.read())
-    return path
-
-
 class Hub:
     """Imitates the Hub's list of files, and its redirect of weights to another host whose signed addresses expire."""
 
     def __init__(self, pem=None):
         self.front, self.store = Server(certificate=pem), Server(certificate=pem)
         self.front.fault, self.store.fault, self.signed, self.lives = self.ask, self.fetch, 0, 1 << 30
+        self.digests = {SHARD: SHARD_SHA256}
         self.environment = {"HF_ENDPOINT": self.front.url, "HF_TOKEN": TOKEN, "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
         if pem:
             self.environment["SSL_CERT_FILE"] = pem
@@ -169,6 +157,10 @@ class Hub:
             return handler.answer(401, b"Invalid username or password.", X_Error_Code="GatedRepo")
         if name in ("api/models/org/repo/revision/main", "api/models/org/repo/revision/refs/pr/1"):
             files = [{"rfilename": file} for file in [*os.listdir(MODEL), "more/README.md"]]
+            return handler.answer(200, json.dumps({"sha": COMMIT, "siblings": files}).encode())
+        if name == f"api/models/org/repo/revision/{COMMIT}" and handler.path.endswith("?blobs=true"):
+            files = [{"rfilename": file, "blobId": "0" * 40} | ({"lfs": {"sha256": digest, "size": 1, "pointerSize": 1}} if digest
+                                                                else {}) for file, digest in self.digests.items()]
             return handler.answer(200, json.dumps({"sha": COMMIT, "siblings": files}).encode())
         prefix = f"org/repo/resolve/{COMMIT}/"
         if not name.startswith(prefix):

@@ -13,6 +13,7 @@
 #include "engine/opening.hpp"
 #include "engine/source_watch.hpp"
 #include "engine/version.hpp"
+#include "input/verify_files.hpp"
 #include "measure/sample_angles.hpp"
 #include "model/importance_matrix.hpp"
 #include "model/product.hpp"
@@ -222,6 +223,12 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   engine::SelectedModel model = engine::open_selected(settings, hooks.stop);
   if (model.copies != nullptr) {
     model.copies->make_folder();
+  }
+  if (settings.verify) {
+    const std::uint64_t bytes = input::verify_files(model.files, settings.threads, hooks.stop);
+    run.messages.push_back(fmt::format("{} files, {:.1f} GB: their SHA-256 is the published one",
+                                       model.files.shards.size(),
+                                       1e-9 * static_cast<double>(bytes)));
   }
   std::string note;
   std::vector<std::unique_ptr<measure::Backend>> backends = engine::open_backends(settings, note);
