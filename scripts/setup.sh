@@ -11,7 +11,8 @@ if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
   packages+=(hdf5-tools tmux dpkg-dev file xz-utils)
 fi
 if [[ "${1:-}" == "--development" ]]; then
-  packages+=(clang libclang-rt-14-dev clang-format clang-tidy codespell debootstrap
+  # nginx-light: a real web server for the tests of remote models. Debian starts it, so that --tests leaves it out.
+  packages+=(nginx-light clang libclang-rt-14-dev clang-format clang-tidy codespell debootstrap
              slurmctld slurmd slurm-client munge parallel
              python3-h5py python3-h5netcdf python3-netcdf4 python3-pandas python3-xarray python3-yaml)
 fi

@@ -61,6 +61,20 @@ def index_names_the_set():
     expect("index", done.returncode == 0 and weights == WEIGHTS, done.stderr)
 
 
+def changed_between_runs():
+    server, out = Server(), os.path.join(FOLDER, "between.h5")
+    command = ["measure", f"{server.url}/{SHARD}", "-o", out, "--backend", "cpu"]
+    done = run(*command)
+    expect("between runs", done.returncode == 0, done.stderr)
+    with open(out, "rb") as file:
+        before = file.read()
+    server.etag = '"two"'
+    done = run(*command)
+    with open(out, "rb") as file:
+        expect("between runs", done.returncode != 0 and file.read() == before, f"{done.returncode}: {done.stderr}")
+    print(f"changed between runs: {done.returncode} {done.stderr.strip()}")
+
+
 # ---- faults: name -> (what the server does, exit code, text of the error; None: it passes)
 
 def once(status, **fields):
@@ -218,6 +232,6 @@ def changed_between_reads():
 
 
 if __name__ == "__main__":
-    run_all([(same_as_local,), (index_names_the_set,), (redirects_lead_elsewhere,), (changed_between_reads,),
+    run_all([(same_as_local,), (index_names_the_set,), (redirects_lead_elsewhere,), (changed_between_reads,), (changed_between_runs,),
              *((fault, case) for case in FAULTS)])
     end()

@@ -1,12 +1,17 @@
 // Addresses: local paths, file://, remote ones that are refused, and schemes that are added.
 #include "input/open_store.hpp"
 
+#include "core/stop.hpp"
 #include "input/remote_address.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/unsteady_store.hpp"
 
 #include <gtest/gtest.h>
+
+#include <memory>
+#include <stop_token>
+#include <thread>
 
 namespace vindex::input::open_store_test {
 namespace {
@@ -57,6 +62,23 @@ TEST(OpenStoreTest, AUrlNamesOneFileAndThoseBesideIt) {
             "https://host/a/b%20c-00002-of-00002.gguf?d=1");
   EXPECT_EQ(store->location({}), "https://host/a/");
   EXPECT_EQ(testing::error_of([&] { store->list(); }).substr(0, 13), "E-REMOTE-LIST");
+}
+
+TEST(OpenStoreTest, AStopEndsTheWaitBetweenAttempts) {
+  const auto busy = std::make_shared<testing::UnsteadyStore>();
+  busy->before(
+      [](const testing::UnsteadyStore::Request& request) { testing::throw_busy(request.name); });
+  constexpr double kForEver = 1e6;
+  const ScopedStoreScheme scheme(
+      {.name = "busy",
+       .open = [&](const std::string&, const std::stop_token&) { return busy; },
+       .wrapping = StoreWrapping{.retry = {.first_seconds = kForEver, .longest_seconds = kForEver},
+                                 .prefetch = {},
+                                 .sleep = {}}});
+  std::stop_source stop;
+  const auto store = open_store("busy://model", stop.get_token());
+  std::jthread asks([&] { stop.request_stop(); });
+  EXPECT_THROW(store->list(), Stopped);
 }
 
 TEST(OpenStoreTest, MalformedOnesAreSaidToBe) {
