@@ -54,6 +54,7 @@ namespace vindex::blas {
   X(dorgqr_)                     \
   X(dpocon_)                     \
   X(dpotrf_)                     \
+  X(dstemr_)                     \
   X(dsterf_)                     \
   X(dsyev_)                      \
   X(dsyevr_)                     \

@@ -231,6 +231,58 @@ TEST_F(StepsOfLapack, PotrfSaysWhichMatricesAreNotDefinite) {
   }
 }
 
+TEST_F(StepsOfLapack, SyevrHasItsBitsForAllVectorsAndFindsTheLargest) {
+  // xORMTR turns up to kBlock reflectors one by one, where orders above kWholeEigenvectors have
+  // more.
+  for (const std::int64_t n : {1, 2, 34, 161}) {
+    std::vector<double> start = definite(n);
+    std::vector<int> integers(as_size(12 * n));
+    std::vector<double> values = room(n);
+    std::vector<double> work = room(steps::kSyevrWork * n + steps::kSyevrMore);
+    std::vector<double> vectors = room(n * n);
+    std::vector<double> ours = start;
+    steps::syevr(n, {ours.data(), n}, n, values.data(), vectors.data(), work.data(),
+                 integers.data(), never, 0);
+
+    const int order = as_int(n);
+    const int one = 1;
+    const double zero = 0.0;
+    std::vector<double> whole = start;
+    std::vector<double> whole_values = room(n);
+    std::vector<double> whole_vectors = room(n * n);
+    std::vector<double> ample = room(40 * n + 8192);  // for blocks of kBlock throughout
+    const int size = as_int(std::ssize(ample));
+    const int integer_size = as_int(10 * n);
+    int found = 0;
+    int info = 0;
+    blas().LAPACK_dsyevr("V", "I", "U", &order, whole.data(), &order, &zero, &zero, &one, &order,
+                         &zero, &found, whole_values.data(), whole_vectors.data(), &order,
+                         integers.data() + 10 * n, ample.data(), &size, integers.data(),
+                         &integer_size, &info);
+    EXPECT_EQ(values, whole_values) << n;
+    if (n > 1) {
+      EXPECT_EQ(vectors, whole_vectors) << n;
+    }
+
+    // A third of them: the same values, and vectors up to their sign.
+    const std::int64_t count = ceil_divide(n, std::int64_t{3});
+    for (const std::int64_t limit : {std::int64_t{0}, n}) {
+      ours = start;
+      steps::syevr(n, {ours.data(), n}, count, values.data(), vectors.data(), work.data(),
+                   integers.data(), never, limit);
+      for (std::int64_t k = 0; k < count; ++k) {
+        const std::int64_t all = n - count + k;
+        EXPECT_NEAR(values[as_size(k)], whole_values[as_size(all)], 1e-12) << n;
+        double inner = 0.0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          inner += vectors[as_size(k * n + i)] * whole_vectors[as_size(all * n + i)];
+        }
+        EXPECT_NEAR(std::fabs(inner), 1.0, 1e-9) << n << " " << k;
+      }
+    }
+  }
+}
+
 /// The largest difference between two products or solutions.
 double difference(const std::vector<double>& a, const std::vector<double>& b) {
   double worst = 0.0;
@@ -300,6 +352,7 @@ TEST_F(StepsOfLapack, AStopThatWasAskedForEndsEach) {
   std::vector<double> other = start;
   std::vector<double> d(kOrder), e(kOrder), tau(kOrder), right(kOrder);
   std::vector<double> work(2 * kOrder * kBlock), reflectors(kOrder * kBlock);
+  std::vector<int> integers(12 * kOrder);
   const Columns<double> a{matrix.data(), kOrder};
   const std::vector<std::function<void()>> calls = {
       [&] {
@@ -314,6 +367,9 @@ TEST_F(StepsOfLapack, AStopThatWasAskedForEndsEach) {
                      stop);
       },
       [&] { steps::potrf(kOrder, a, stop); },
+      [&] {
+        steps::syevr(kOrder, a, kOrder, d.data(), other.data(), work.data(), integers.data(), stop);
+      },
       [&] {
         steps::gemm(CblasNoTrans, CblasNoTrans, kOrder, kOrder, kOrder, start.data(), start.data(),
                     matrix.data(), stop);

@@ -7,7 +7,7 @@
 // Where a driver takes something whole below its crossover, the driver itself is called for it.
 //
 // Matrices are column-major unless said otherwise, sides at most 2^31 - 1. Once `stop` is asked for
-// all of them throw Stopped; the arrays then hold rubbish. They have no other errors.
+// all of them throw Stopped; the arrays then hold rubbish. Other errors are stated.
 #pragma once
 
 #include <cblas.h>
@@ -65,6 +65,21 @@ inline constexpr std::int64_t kWholeCholesky = 2048;
 /// bound is the same (Higham 2002, theorem 10.3, for sums in any order).
 bool potrf(std::int64_t n, Columns<double> a, const std::stop_token& stop,
            std::int64_t whole = kWholeCholesky);
+
+/// Numbers of `work` in syevr() for each of n, and kSyevrMore in all.
+inline constexpr std::int64_t kSyevrWork = 35;
+inline constexpr std::int64_t kSyevrMore = kBlock * kBlock;
+/// Eigenvectors of a matrix of up to this order are one call, of a second or two.
+inline constexpr std::int64_t kWholeEigenvectors = 1024;
+
+/// xSYEVR of the upper triangle, destroyed: the `count` largest eigenvalues, ascending, in
+/// values[n], and their vectors, n x count without gaps. `integers`: 12 n. Of an order above
+/// `whole` the last bits are not the library's (eigenvectors.cpp), and the tridiagonal form's
+/// vectors are one call, of 4 s at 7168 for a quarter of them and 12 s for all. Errors: expects()
+/// where LAPACK finds none.
+void syevr(std::int64_t n, Columns<double> a, std::int64_t count, double* values, double* vectors,
+           double* work, int* integers, const std::stop_token& stop,
+           std::int64_t whole = kWholeEigenvectors);
 
 /// A product of matrices of up to this many flop is one call, and so is a triangular solve: about
 /// half a second.

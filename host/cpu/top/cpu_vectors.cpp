@@ -9,6 +9,7 @@
 #include "projection.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
 #include "measure/singular_triplets.hpp"
@@ -21,6 +22,12 @@
 namespace vindex::cpu {
 namespace {
 
+/// What steps::syevr() takes for its work and integers.
+std::int64_t dense_work(std::int64_t p) {
+  return blas::steps::kSyevrWork * p + blas::steps::kSyevrMore;
+}
+constexpr std::int64_t kDenseIntegers = 12;
+
 /// Eigenvectors of the `count` largest eigenvalues of a float64 Gram. Source: LAPACK dsyevr.
 WorkArray<double> dense_vectors(TileReader& reader, const SvdPlan& plan, TileChange& change,
                                 std::int64_t count, Workspace& workspace, MatrixReport& report) {
@@ -30,20 +37,10 @@ WorkArray<double> dense_vectors(TileReader& reader, const SvdPlan& plan, TileCha
   const Stopwatch watch(report.seconds_eigen);
   WorkArray<double> vectors(workspace, p * count, "singular vectors");
   WorkArray<double> values(workspace, p, "eigenvalues");
-  WorkArray<double> work(workspace, 34 * p, "eigenvectors");
-  WorkArray<lapack_int> integers(workspace, 12 * p, "eigenvectors");
-  const auto n = static_cast<lapack_int>(p);
-  const auto first = static_cast<lapack_int>(p - count + 1);
-  const auto work_size = static_cast<lapack_int>(work.size());
-  const auto integer_size = static_cast<lapack_int>(10 * p);
-  const double unused = 0.0;
-  lapack_int found = 0;
-  lapack_int info = 0;
-  blas::blas().LAPACK_dsyevr("V", "I", "U", &n, gram.data(), &n, &unused, &unused, &first, &n,
-                             &unused, &found, values.data(), vectors.data(), &n,
-                             integers.data() + 10 * p, work.data(), &work_size, integers.data(),
-                             &integer_size, &info);
-  expects(info == 0 && found == n - first + 1, "dsyevr finds the largest eigenvalues");
+  WorkArray<double> work(workspace, dense_work(p), "eigenvectors");
+  WorkArray<int> integers(workspace, kDenseIntegers * p, "eigenvectors");
+  blas::steps::syevr(p, {gram.data(), p}, count, values.data(), vectors.data(), work.data(),
+                     integers.data(), workspace.stop());
   return vectors;
 }
 
@@ -69,7 +66,8 @@ std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted) {
   const std::uint64_t search =
       are_dense_vectors(p, count)
           ? array_bytes(p * p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)) +
-                array_bytes(42 * p, sizeof(double))
+                array_bytes(p, sizeof(double)) + array_bytes(dense_work(p), sizeof(double)) +
+                array_bytes(kDenseIntegers * p, sizeof(int))
           : array_bytes(p * p, sizeof(float)) + top_subspace_bytes(p, vector_block_width(p, count));
   return array_bytes(p * count, sizeof(double)) +
          std::max(search, projection_bytes(plan, count, true)) +
