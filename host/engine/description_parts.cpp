@@ -3,6 +3,7 @@
 
 #include "version.hpp"
 
+#include "input/model_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -29,6 +30,10 @@ std::string utc_now() {
 std::string modification_time(const std::string& version) {
   const std::size_t colon = version.find(':');
   return colon == std::string::npos ? version : version.substr(colon + 1);
+}
+
+std::string revision_of(const input::ModelFiles& files) {
+  return files.store == nullptr ? "" : files.store->revision();
 }
 
 Json optional_number(const std::optional<std::int64_t>& value) {
@@ -68,10 +73,17 @@ results::RunDescription begin_description(results::FileSchema schema, const std:
 
 std::vector<std::pair<std::string, std::string>> file_lines(const input::ModelFiles& files) {
   std::vector<std::pair<std::string, std::string>> lines;
+  const std::string revision = revision_of(files);
+  if (!revision.empty()) {
+    lines.emplace_back("revision", revision);
+  }
   for (const input::Shard& shard : files.shards) {
-    lines.emplace_back("file " + shard.file_name,
-                       fmt::format("{} bytes, modified {}, header {}", shard.identity.bytes,
-                                   modification_time(shard.identity.version), shard.header_sha256));
+    // Of one commit a file is the same wherever it is read from: a machine may have it in a cache.
+    const std::string when =
+        revision.empty() ? ", modified " + modification_time(shard.identity.version) : "";
+    lines.emplace_back(
+        "file " + shard.file_name,
+        fmt::format("{} bytes{}, header {}", shard.identity.bytes, when, shard.header_sha256));
   }
   return lines;
 }
@@ -87,6 +99,9 @@ Json add_inputs(const input::ModelFiles& files, std::string_view side,
                       {"bytes", shard.identity.bytes},
                       {"version", printable(shard.identity.version)},
                       {"header_sha256", shard.header_sha256}});
+    if (const std::string revision = revision_of(files); !revision.empty()) {
+      inputs.back()["revision"] = revision;
+    }
   }
   return inputs;
 }

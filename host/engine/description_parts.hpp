@@ -26,8 +26,9 @@ results::RunDescription begin_description(results::FileSchema schema, const std:
                                           const std::string& title,
                                           const std::vector<std::string>& command);
 
-/// "file NAME" and what of the file must stay: bytes, modification time (it survives a copy to
-/// another disk), header.
+/// "revision" of a store that is of one commit, and "file NAME" with what of the file must stay:
+/// bytes, header and, where there is no revision, modification time (it survives a copy to another
+/// disk).
 std::vector<std::pair<std::string, std::string>> file_lines(const input::ModelFiles& files);
 
 /// Adds the file_lines() to the fingerprint, `side` before each. Returns what /run/inputs says of

@@ -4,6 +4,7 @@
 #include "hub_environment.hpp"
 #include "model_store.hpp"
 #include "remote_address.hpp"
+#include "store_decorators.hpp"
 #include "store_schemes.hpp"
 
 #include "core/digest.hpp"
@@ -87,6 +88,11 @@ class HfStore final : public ModelStore {
       members.push_back({name, folder});
     }
     return members;
+  }
+
+  std::string revision() const override {
+    const std::lock_guard lock(mutex_);
+    return commit_;
   }
 
   MemberState state(std::string_view name) override {
@@ -212,6 +218,17 @@ class HfStore final : public ModelStore {
   std::optional<std::map<std::string, std::string>> digests_;  ///< by path; under resolving_
 };
 
+/// A snapshot of the cache: of one commit, wherever it lies.
+class SnapshotStore final : public ForwardingStore {
+ public:
+  SnapshotStore(std::shared_ptr<ModelStore> local, std::string commit)
+      : ForwardingStore(std::move(local)), commit_(std::move(commit)) {}
+  std::string revision() const override { return commit_; }
+
+ private:
+  std::string commit_;
+};
+
 /// Without a request: what the cache has of the revision.
 std::shared_ptr<ModelStore> open_cached(const std::string& address, const HubAddress& parts,
                                         const HubEnvironment& hub) {
@@ -228,7 +245,8 @@ std::shared_ptr<ModelStore> open_cached(const std::string& address, const HubAdd
         fmt::format("{}: not in the cache {}, and HF_HUB_OFFLINE forbids to ask the Hub",
                     printable(address), printable(hub.cache)));
   }
-  return open_local_store(snapshot + "/" + parts.folder + parts.file);
+  return std::make_shared<SnapshotStore>(
+      open_local_store(snapshot + "/" + parts.folder + parts.file), commit);
 }
 
 }  // namespace

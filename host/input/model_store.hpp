@@ -51,6 +51,9 @@ class ModelStore {
   /// SHA-256 of a member as whoever publishes it states it, lower-case hexadecimal; empty where
   /// nobody does. Errors: as above.
   virtual std::string published_sha256(std::string_view /*name*/) { return std::string(); }
+  /// What all members are of, where the store is of one version for ever (a commit); else empty,
+  /// and every file has a version of its own. Known once anything was opened or listed.
+  virtual std::string revision() const { return {}; }
   /// Members that should be opened at once; 0: as many as there are cores. A store that pays for
   /// every request with a round trip wants more.
   virtual std::int32_t parallel_opens() const { return 0; }

@@ -28,6 +28,7 @@ class ForwardingStore : public ModelStore {
   std::string published_sha256(std::string_view name) override {
     return inner_->published_sha256(name);
   }
+  std::string revision() const override { return inner_->revision(); }
   std::int32_t parallel_opens() const override { return inner_->parallel_opens(); }
 
  protected:

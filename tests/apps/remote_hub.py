@@ -82,6 +82,17 @@ def the_shared_cache_is_read_first():
     done, weights = decoded("hf://org/repo", "offline.f32", **(environment | {"HF_HUB_OFFLINE": "1"}))
     expect("offline", done.returncode == 0 and weights == WEIGHTS, done.stderr)
     expect("offline", len(hub.front.seen) == 1, "the Hub was asked")
+    # A worker that has the commit in its cache, one that reads it from the Hub, and one for whom the branch has moved.
+    out = os.path.join(FOLDER, "workers.h5")
+    parts = ["measure", "hf://org/repo", "-o", out, "--backend", "cpu", "--worker"]
+    for share, of_worker in (("0/2", environment | {"HF_HUB_OFFLINE": "1"}), ("1/2", hub.environment)):
+        done = run(*parts, share, **of_worker)
+        expect("worker " + share, done.returncode == 0, done.stderr)
+    hub.commit = COMMIT[::-1]
+    done = run(*parts, "1/2", **hub.environment)
+    expect("moved", done.returncode == 78 and f"revision was '{COMMIT}', now '{COMMIT[::-1]}'" in done.stderr, done.stderr)
+    done = run("merge", out + ".parts", "-o", out)
+    expect("merge of one commit", done.returncode == 0, done.stderr)
     done = run("inspect", "hf://org/other", **(environment | {"HF_HUB_OFFLINE": "yes"}))
     expect("offline", done.returncode == 66 and "HF_HUB_OFFLINE" in done.stderr, done.stderr)
     expect("cache", sorted(os.walk(cache)) == before, "the cache was written")

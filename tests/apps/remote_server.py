@@ -147,7 +147,7 @@ class Hub:
     def __init__(self, pem=None):
         self.front, self.store = Server(certificate=pem), Server(certificate=pem)
         self.front.fault, self.store.fault, self.signed, self.lives = self.ask, self.fetch, 0, 1 << 30
-        self.digests = {SHARD: SHARD_SHA256}
+        self.digests, self.commit = {SHARD: SHARD_SHA256}, COMMIT
         self.environment = {"HF_ENDPOINT": self.front.url, "HF_TOKEN": TOKEN, "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
         if pem:
             self.environment["SSL_CERT_FILE"] = pem
@@ -157,19 +157,19 @@ class Hub:
             return handler.answer(401, b"Invalid username or password.", X_Error_Code="GatedRepo")
         if name in ("api/models/org/repo/revision/main", "api/models/org/repo/revision/refs/pr/1"):
             files = [{"rfilename": file} for file in [*os.listdir(MODEL), "more/README.md"]]
-            return handler.answer(200, json.dumps({"sha": COMMIT, "siblings": files}).encode())
-        if name == f"api/models/org/repo/revision/{COMMIT}" and handler.path.endswith("?blobs=true"):
+            return handler.answer(200, json.dumps({"sha": self.commit, "siblings": files}).encode())
+        if name == f"api/models/org/repo/revision/{self.commit}" and handler.path.endswith("?blobs=true"):
             files = [{"rfilename": file, "blobId": "0" * 40} | ({"lfs": {"sha256": digest, "size": 1, "pointerSize": 1}} if digest
                                                                 else {}) for file, digest in self.digests.items()]
-            return handler.answer(200, json.dumps({"sha": COMMIT, "siblings": files}).encode())
-        prefix = f"org/repo/resolve/{COMMIT}/"
+            return handler.answer(200, json.dumps({"sha": self.commit, "siblings": files}).encode())
+        prefix = f"org/repo/resolve/{self.commit}/"
         if not name.startswith(prefix):
             return handler.answer(404, X_Error_Code="RepoNotFound")
         file = name[len(prefix):]
         if not file.endswith(".safetensors"):
             return handler.file(os.path.join(MODEL, file)) or True
         self.signed += 1
-        return handler.answer(302, Location=f"{self.store.url}/{file}?signature={self.signed}", X_Repo_Commit=COMMIT,
+        return handler.answer(302, Location=f"{self.store.url}/{file}?signature={self.signed}", X_Repo_Commit=self.commit,
                               X_Linked_ETag='"sha"')
 
     def fetch(self, handler, _, number):
