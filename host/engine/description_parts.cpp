@@ -113,7 +113,8 @@ std::string settings_text(Json own, const RunSettings& settings) {
   if (settings.disk_budget > 0) {
     own["disk_budget_bytes"] = settings.disk_budget;
   }
-  own["worker"] = {settings.worker.index, settings.worker.count};
+  own["worker"] =
+      settings.worker.claims ? Json("claims") : Json{settings.worker.index, settings.worker.count};
   return own.dump(1);
 }
 

@@ -1,15 +1,25 @@
 // Owns the runner itself: plan, resume, workers, parts, early stop, the final file.
 #include "job_runner.hpp"
 
+#include "claim_loop.hpp"
+#include "division.hpp"
+#include "job_plan.hpp"
 #include "memory_budget.hpp"
+#include "no_store.hpp"
+#include "pace.hpp"
 #include "stall_watch.hpp"
 #include "stored_sources.hpp"
 #include "unit_stream.hpp"
 #include "worker_pool.hpp"
 
+#include "core/process_name.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <unistd.h>
 #include <utility>
 
 namespace vindex::engine {
@@ -18,48 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxTroubles = 20;
 constexpr double kPartSeconds = 30.0;         ///< work lost to a kill at most
 constexpr double kPublishSeconds = 9.0 * 60;  ///< the contract says ten minutes
-
-std::uint64_t largest_row(const std::vector<RowWork>& works) {
-  std::uint64_t most = 0;
-  for (const RowWork& work : works) {
-    most = std::max(most, work.result_bytes);
-  }
-  return most;
-}
-
-std::uint64_t left_of(std::uint64_t budget, std::uint64_t taken) {
-  return budget - std::min(budget, taken);
-}
-
-/// Of `unit_budget`, what is set aside for staging memory between units: nothing where the largest
-/// unit needs it all, or where no unit has any.
-std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
-  constexpr std::uint64_t kMax = 256U << 20U;
-  constexpr std::uint64_t kShare = 16;
-  std::uint64_t largest = 0;
-  for (const WorkUnit& unit : plan.units) {
-    largest = std::max(largest, unit.memory_bytes);
-  }
-  const std::uint64_t most = plan.ring_bytes == 0 ? 0 : kMax;
-  return std::min({most, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
-}
-
-/// The sink of a run without a file: what comes of its rows is the job's.
-class NoStore final : public results::RunStore {
- public:
-  explicit NoStore(std::int64_t rows) : done_(static_cast<std::size_t>(rows)) {}
-  const std::vector<bool>& done() const override { return done_; }
-  void add(results::ResultRow /*row*/) override {}
-  void show_progress(const results::RunProgress& /*progress*/) override {}
-  void publish_part() override {}
-  void publish_file() override {}
-
- private:
-  std::vector<bool> done_;
-};
 
 /// What the threads of a run touch; it outlives them, whatever ends the run.
 struct Shared {
@@ -69,6 +39,9 @@ struct Shared {
   ~Shared() { stop(); }
   /// Nobody goes on computing, or waits for rows to be taken. The pool's end waits for its threads.
   void stop() {
+    if (claims != nullptr) {
+      claims->stop();
+    }
     if (pool != nullptr) {
       pool->stop();
       rows->stop();
@@ -82,6 +55,7 @@ struct Shared {
   std::unique_ptr<input::BulkReader> reader;
   std::unique_ptr<StagingPool> staging;
   std::unique_ptr<RowSink> rows;
+  std::unique_ptr<ClaimLoop> claims;  ///< where shares are claimed; the pool waits for it
   std::unique_ptr<WorkerPool> pool;
 };
 
@@ -99,6 +73,7 @@ class Runner {
     // have refused.
     std::vector<RowWork> works = job().works(supported_rows());
     shared_->plan = plan(works);
+    divide(works);
     memory_ = result_queue_budget(ram_budget(), stored_rows(), 0);
     store_ = has_file() ? results::open_run_store(run_.output, run_.description, run_.worker,
                                                   run_.restart, memory_.pending_bytes)
@@ -112,8 +87,11 @@ class Runner {
       say(fmt::format("resuming: {} of {} {} are done already", outcome_.done_before,
                       outcome_.total, snapshot_.noun));
     }
-    if (left.size() != works.size()) {
+    if (run_.worker.claims || left.size() != works.size()) {
       works = job().works(left);
+      if (run_.worker.claims) {
+        keep_shares_apart(works, run_.worker.owners);
+      }
       shared_->plan = plan(works);
     }
     sources_ = StoredSources(job().models(), works);
@@ -154,6 +132,22 @@ class Runner {
     amount.cost += facts.cost;
   }
 
+  /// Which process does which rows, where there are several.
+  void divide(const std::vector<RowWork>& works) {
+    results::WorkerShare& worker = run_.worker;
+    if (worker.claims) {
+      worker.count = claimed_shares(static_cast<std::size_t>(job().row_count()));
+    }
+    if (!worker.is_single()) {
+      worker.owners = divide_rows(job().models(), works, job().row_count(), worker.count);
+    }
+  }
+  bool is_mine(std::int64_t row) const {
+    const results::WorkerShare& worker = run_.worker;
+    return worker.is_single() || worker.claims ||
+           worker.owners[static_cast<std::size_t>(row)] == worker.index;
+  }
+
   /// Counts what is there already and what cannot be done; the rows that are left to this worker.
   std::vector<std::int64_t> resume() {
     outcome_.total = job().row_count();
@@ -161,21 +155,20 @@ class Runner {
     for (std::int64_t row = 0; row < outcome_.total; ++row) {
       const RowFacts facts = job().facts(row);
       const bool is_done = store_->done()[static_cast<std::size_t>(row)];
-      const bool is_mine = row % run_.worker.count == run_.worker.index;
       outcome_.derived_total += facts.is_derived ? 1 : 0;
-      if (is_mine) {
+      if (is_mine(row)) {
         add_to(snapshot_.total, facts);
         if (!facts.unsupported.empty() || is_done) {
           add_to(snapshot_.before, facts);
         }
       }
       if (!facts.unsupported.empty()) {
-        if (is_mine) {
+        if (is_mine(row)) {
           tell_unsupported(row, facts, is_done);
         }
       } else if (is_done) {
         ++outcome_.done_before;
-      } else if (is_mine) {
+      } else if (is_mine(row)) {
         left.push_back(row);
       }
     }
@@ -192,31 +185,45 @@ class Runner {
     row.status = measure::Status::kUnsupported;
     row.reason = facts.unsupported;
     row.error_class = std::to_string(static_cast<int>(ExitCode::kMalformedInput));
-    count(row, facts);
-    if (!is_done) {
+    count_row(outcome_, row, facts);
+    if (!is_done && run_.worker.claims) {
+      unsupported_[run_.worker.owners[static_cast<std::size_t>(index)]].push_back(std::move(row));
+    } else if (!is_done) {
       store_->add(std::move(row));
     }
   }
 
-  /// Counts one finished row into the outcome.
-  void count(const results::ResultRow& row, const RowFacts& facts) {
-    ++outcome_.measured_now;
-    outcome_.escalated += row.escalated ? 1 : 0;
-    if (!row.error_class.empty() && (first_failure_ < 0 || row.index < first_failure_)) {
-      first_failure_ = row.index;
-      failure_code_ = static_cast<ExitCode>(std::stoi(row.error_class));
-      outcome_.first_failure_reason = fmt::format("{}: {}", facts.name, printable(row.reason));
+  /// Shares are begun where this process falls, and joined where others have been.
+  void begin_claims() {
+    for (std::int64_t row = 0; row < outcome_.total; ++row) {
+      const auto number = static_cast<std::size_t>(row);
+      if (!store_->done()[number] && job().facts(row).unsupported.empty()) {
+        left_of_share_[run_.worker.owners[number]].push_back(row);
+      }
     }
-    if (row.status == measure::Status::kMeasured) {
-      return;
-    }
-    const bool not_finite = row.status == measure::Status::kNotFinite;
-    const bool unsupported = row.status == measure::Status::kUnsupported;
-    outcome_.not_finite += not_finite ? 1 : 0;
-    outcome_.unsupported += unsupported ? 1 : 0;
-    outcome_.failed += not_finite || unsupported ? 0 : 1;
-    if (outcome_.troubles.size() < kMaxTroubles) {
-      outcome_.troubles.push_back(fmt::format("{}: {}", facts.name, printable(row.reason)));
+    const std::size_t first =
+        std::hash<std::string>{}(fmt::format("{} {}", host_name(), ::getpid()));
+    shared_->claims = std::make_unique<ClaimLoop>(
+        *store_, run_.worker, shared_->plan.units, first,
+        static_cast<std::size_t>(job().lanes().count()),
+        ClaimHooks{.taken =
+                       [this](std::int32_t share) {
+                         for (results::ResultRow& row : unsupported_[share]) {
+                           store_->add(std::move(row));
+                         }
+                         unsupported_.erase(share);
+                       },
+                   .finished = [this](std::int32_t share) { others_have_finished(share); }});
+  }
+
+  /// What others do is done before, so that rates are of this process alone.
+  void others_have_finished(std::int32_t share) {
+    for (const std::int64_t row : left_of_share_[share]) {
+      const RowFacts facts = job().facts(row);
+      add_to(snapshot_.before, facts);
+      add_to(snapshot_.done, facts);
+      ++outcome_.done_before;
+      sources_.made(row);
     }
   }
 
@@ -229,8 +236,17 @@ class Runner {
     shared->staging = std::make_unique<StagingPool>(
         [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
     const Lanes lanes = shared->job->lanes();
+    WorkerPool::Next next;
+    if (run_.worker.claims) {
+      begin_claims();
+      next = [shared] { return shared->claims->next(); };
+    } else {
+      next = [shared, at = std::size_t{0}]() mutable {
+        return at < shared->plan.units.size() ? &shared->plan.units[at++] : nullptr;
+      };
+    }
     shared->pool = std::make_unique<WorkerPool>(
-        shared->plan.units, unit_budget - kept, lanes.calls,
+        std::move(next), unit_budget - kept, lanes.calls,
         [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
           return std::make_shared<UnitStream>(
               shared->job->models(), unit,
@@ -283,7 +299,9 @@ class Runner {
     // Who noticed a stop by himself may have left the thread that begins units waiting.
     shared_->stop();
     shared_->pool->join();
-    outcome_.exit_code = outcome_.stopped ? ExitCode::kStoppedEarly : failure_code_;
+    if (outcome_.stopped) {
+      outcome_.exit_code = ExitCode::kStoppedEarly;
+    }
   }
 
   void pump() {
@@ -296,6 +314,9 @@ class Runner {
         outcome_.stopped = true;
         shared_->stop();  // they end while what is finished is published
         return;
+      }
+      if (shared_->claims != nullptr) {
+        shared_->claims->advance();
       }
       if (auto row = rows.pop_for(std::chrono::milliseconds(100))) {
         take(std::move(*row));
@@ -330,12 +351,18 @@ class Runner {
 
   void take(results::ResultRow row) {
     RowFacts facts = job().facts(row.index);
-    count(row, facts);
+    count_row(outcome_, row, facts);
     add_to(snapshot_.done, facts);
     snapshot_.failed = outcome_.failed + outcome_.unsupported;
     snapshot_.current = std::move(facts.name);
-    sources_.made(row.index);
+    cost_done_ += facts.cost;
+    pace_.mark(now(), cost_done_);
+    const std::int64_t index = row.index;
+    sources_.made(index);
     store_->add(std::move(row));
+    if (shared_->claims != nullptr) {
+      shared_->claims->finished(index);
+    }
   }
 
   void tell_progress() {
@@ -346,9 +373,13 @@ class Runner {
     if (hooks_.progress) {
       hooks_.progress(snapshot_);
     }
-    store_->show_progress({.elapsed_seconds = snapshot_.elapsed_seconds,
-                           .rate_per_second = matrices_per_second(snapshot_),
-                           .eta_seconds = remaining_seconds(snapshot_)});
+    store_->show_progress(
+        {.elapsed_seconds = snapshot_.elapsed_seconds,
+         .rate_per_second = matrices_per_second(snapshot_),
+         .eta_seconds = remaining_seconds(snapshot_),
+         .pace = pace_.at(snapshot_.elapsed_seconds),
+         .own_total = run_.worker.claims ? -1 : snapshot_.total.matrices,
+         .own_done = run_.worker.claims ? outcome_.measured_now : snapshot_.done.matrices});
   }
 
   std::unique_ptr<Shared> shared_;
@@ -359,28 +390,16 @@ class Runner {
   StoredSources sources_;
   StallWatch stall_;
   ProgressSnapshot snapshot_;
+  Pace pace_;
+  double cost_done_ = 0.0;  ///< by this process
+  /// Of shares that are claimed: rows that were to be done at the beginning.
+  std::map<std::int32_t, std::vector<std::int64_t>> left_of_share_;
+  /// Rows without work of shares that are not taken yet.
+  std::map<std::int32_t, std::vector<results::ResultRow>> unsupported_;
   RunOutcome outcome_;
-  std::int64_t first_failure_ = -1;
-  ExitCode failure_code_ = ExitCode::kOk;
 };
 
 }  // namespace
-
-WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
-                  std::uint64_t ram_budget, std::uint64_t held) {
-  const std::uint64_t largest = largest_row(works);
-  const std::uint64_t own = left_of(ram_budget, held);
-  const std::uint64_t beside = result_queue_budget(own, row_count, largest).bytes;
-  WorkPlan plan = plan_rows(works, {.ram_budget = left_of(own, beside),
-                                    .workers = lanes.count(),
-                                    .batch = lanes.batch,
-                                    .held = lanes.held,
-                                    .in_order = lanes.in_order});
-  plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);
-  plan.ram_bytes = budget_for(plan.ram_bytes, row_count, largest);
-  require_budget(ram_budget, plan.largest, held + plan.least_ram_bytes);
-  return plan;
-}
 
 RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks) {
   return Runner(std::move(job), std::move(run), hooks).run();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "job.hpp"
+#include "job_plan.hpp"
 #include "progress.hpp"
 
 #include "core/text_table.hpp"
@@ -35,7 +36,11 @@ struct RunOutcome {
   std::vector<std::string> troubles;
   /// "NAME: why" of the first row in row order that asked for `exit_code`; else empty.
   std::string first_failure_reason;
+  std::int64_t first_failure = -1;  ///< that row; negative: none
 };
+
+/// Counts a finished row, and whether the exit code is that of its failure.
+void count_row(RunOutcome& outcome, const results::ResultRow& row, const RowFacts& facts);
 
 /// How a run talks while it works; every member may be empty.
 struct RunHooks {
@@ -58,13 +63,6 @@ struct JobRun {
   std::unique_ptr<input::BulkReader> reader;
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
-
-/// The plan of `works`, which are some or all of `row_count` rows of a results file, 0 where there
-/// is none. Everything in it counts what finished rows take on their way to the file too. Errors:
-/// ConfigurationError E-BUDGET (78) where the budget is too small. `held`: of it, what is not the
-/// run's.
-WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
-                  std::uint64_t ram_budget, std::uint64_t held = 0);
 
 /// Runs `job` to the end or to a stop. After a stop, and after an error, what was finished is
 /// published first; then its workers are waited for, which look at the stop about every second.

@@ -99,6 +99,10 @@ JobRun begin_run(const RunSettings& settings) {
   run.worker = settings.worker;
   run.restart = settings.restart;
   run.ram_budget = settings.ram_budget;
+  if (!settings.worker_source.empty()) {
+    run.messages.push_back(fmt::format("worker {} of {}, by {}", settings.worker.index,
+                                       settings.worker.count, settings.worker_source));
+  }
   return run;
 }
 

@@ -59,6 +59,7 @@ struct RunSettings {
   /// The files are first read whole, and their SHA-256 compared with what is published.
   bool verify = false;
   results::WorkerShare worker;
+  std::string worker_source;  ///< the variables that gave it, for the user; empty: none
   bool restart = false;
   std::vector<std::string> command;  ///< argv, for the file's history
   /// "NAME=value" of the environment that was taken out of it, for the file and for the user.

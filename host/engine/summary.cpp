@@ -1,4 +1,4 @@
-// Owns the lines of outcomes and of failures after a run.
+// Owns counting rows into an outcome, and the lines of outcomes and of failures after a run.
 #include "job_runner.hpp"
 
 #include "core/text_table.hpp"
@@ -6,6 +6,29 @@
 #include <fmt/format.h>
 
 namespace vindex::engine {
+
+void count_row(RunOutcome& outcome, const results::ResultRow& row, const RowFacts& facts) {
+  constexpr std::size_t kMaxTroubles = 20;
+  ++outcome.measured_now;
+  outcome.escalated += row.escalated ? 1 : 0;
+  if (!row.error_class.empty() &&
+      (outcome.first_failure < 0 || row.index < outcome.first_failure)) {
+    outcome.first_failure = row.index;
+    outcome.exit_code = static_cast<ExitCode>(std::stoi(row.error_class));
+    outcome.first_failure_reason = fmt::format("{}: {}", facts.name, printable(row.reason));
+  }
+  if (row.status == measure::Status::kMeasured) {
+    return;
+  }
+  const bool not_finite = row.status == measure::Status::kNotFinite;
+  const bool unsupported = row.status == measure::Status::kUnsupported;
+  outcome.not_finite += not_finite ? 1 : 0;
+  outcome.unsupported += unsupported ? 1 : 0;
+  outcome.failed += not_finite || unsupported ? 0 : 1;
+  if (outcome.troubles.size() < kMaxTroubles) {
+    outcome.troubles.push_back(fmt::format("{}: {}", facts.name, printable(row.reason)));
+  }
+}
 
 std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const char* noun) {
   std::string out =

@@ -6,6 +6,7 @@
 #include "core/threads.hpp"
 
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <utility>
@@ -29,12 +30,20 @@ std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
 WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
                        const std::vector<std::int32_t>& calls, Load load, Process process,
                        std::function<void()> finished)
-    : units_(units),
+    : WorkerPool(
+          [&units, at = std::size_t{0}]() mutable {
+            return at < units.size() ? &units[at++] : nullptr;
+          },
+          ram_budget, calls, std::move(load), std::move(process), std::move(finished)) {}
+
+WorkerPool::WorkerPool(Next next, std::uint64_t ram_budget, const std::vector<std::int32_t>& calls,
+                       Load load, Process process, std::function<void()> finished)
+    : next_(std::move(next)),
       budget_(std::make_shared<MemoryBudget>(ram_budget)),
       load_(std::move(load)),
       process_(std::move(process)),
       finished_(std::move(finished)),
-      queue_(units.size() + 1, kWeightLimit) {
+      queue_(std::numeric_limits<std::size_t>::max(), kWeightLimit) {
   const std::int32_t wanted = std::accumulate(calls.begin(), calls.end(), 0);
   consumers_left_ = wanted;
   const std::size_t ahead = static_cast<std::size_t>(wanted) + kMoreAhead;
@@ -92,12 +101,12 @@ void WorkerPool::fail(std::exception_ptr error) {
 
 void WorkerPool::begin_units(std::size_t ahead) {
   try {
-    for (const WorkUnit& unit : units_) {
-      auto lease = MemoryLease::take(budget_, unit.memory_bytes);
+    while (const WorkUnit* const unit = next_()) {
+      auto lease = MemoryLease::take(budget_, unit->memory_bytes);
       if (lease == nullptr || stopped_) {
         break;
       }
-      Unit loaded = load_(unit, std::move(lease));
+      Unit loaded = load_(*unit, std::move(lease));
       {
         const std::lock_guard lock(mutex_);
         if (stopped_) {  // stop() has seen the others already
@@ -105,7 +114,7 @@ void WorkerPool::begin_units(std::size_t ahead) {
         }
         begun_.insert(loaded);
       }
-      if (!queue_.push(std::move(loaded), queue_weight(unit, ahead))) {
+      if (!queue_.push(std::move(loaded), queue_weight(*unit, ahead))) {
         break;
       }
     }

@@ -35,6 +35,8 @@ class WorkerPool {
   /// order.
   using Load =
       std::function<std::shared_ptr<LoadedUnit>(const WorkUnit&, std::shared_ptr<MemoryLease>)>;
+  /// The next unit to load, or null at the end; may wait. On the pool's own thread.
+  using Next = std::function<const WorkUnit*()>;
   /// Called on a consumer's thread; an exception out of it ends the pool (failure()).
   using Process = std::function<void(LoadedUnit&, std::size_t device)>;
 
@@ -44,6 +46,9 @@ class WorkerPool {
   WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
              const std::vector<std::int32_t>& calls, Load load, Process process,
              std::function<void()> finished);
+  /// The same with units that come one by one. Who stops the pool ends the waiting of `next` too.
+  WorkerPool(Next next, std::uint64_t ram_budget, const std::vector<std::int32_t>& calls, Load load,
+             Process process, std::function<void()> finished);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -66,7 +71,7 @@ class WorkerPool {
   void consume(std::size_t device);
   void leave();
 
-  const std::vector<WorkUnit>& units_;
+  Next next_;
   std::shared_ptr<MemoryBudget> budget_;
   Load load_;
   Process process_;

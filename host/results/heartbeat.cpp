@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace vindex::results {
@@ -87,9 +88,12 @@ void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow
 std::string heartbeat_text(const Heartbeat& h) {
   std::string text = fmt::format(
       "owner {}\nsequence {}\ndone {}\nfailed {}\nderived-done {}\nderived-failed {}\nseconds {}\n"
-      "rate {}\n",
+      "rate {}\npace {}\nown-done {}\n",
       h.owner, h.sequence, h.matrices.done, h.matrices.failed, h.derived.done, h.derived.failed,
-      h.progress.elapsed_seconds, h.progress.rate_per_second);
+      h.progress.elapsed_seconds, h.progress.rate_per_second, h.progress.pace, h.progress.own_done);
+  if (h.progress.own_total >= 0) {
+    text += fmt::format("own-total {}\n", h.progress.own_total);
+  }
   if (h.progress.eta_seconds >= 0.0) {
     text += fmt::format("eta {}\n", h.progress.eta_seconds);
   }
@@ -113,10 +117,9 @@ Heartbeat parse_heartbeat(const std::string& text) {
     constexpr std::int64_t kMax = std::int64_t{1} << 40U;
     to = std::clamp(whole_number<std::int64_t>(value).value_or(to), -kMax, kMax);
   };
-  const auto set_number = [](double& to, std::string_view value) {
+  const auto set_number = [](double& to, std::string_view value, double most = 1e12) {
     const double number = whole_number<double>(value).value_or(to);
-    constexpr double kMax = 1e12;
-    to = number >= 0.0 && number <= kMax ? number : to;
+    to = number >= 0.0 && number <= most ? number : to;
   };
   for (std::string line; std::getline(lines, line);) {
     std::string_view rest = line;
@@ -139,6 +142,12 @@ Heartbeat parse_heartbeat(const std::string& text) {
       set_number(h.progress.rate_per_second, rest);
     } else if (name == "eta") {
       set_number(h.progress.eta_seconds, rest);
+    } else if (name == "pace") {
+      set_number(h.progress.pace, rest, 1e24);
+    } else if (name == "own-total") {
+      set_count(h.progress.own_total, rest);
+    } else if (name == "own-done") {
+      set_count(h.progress.own_done, rest);
     } else if (const auto failed = table_of_line(name, kFailedRow);
                failed && h.failed_rows.size() < kMaxFailedRows) {
       FailedRow row;
@@ -183,6 +192,14 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
 
 Heartbeat read_heartbeat(const std::string& folder, const std::string& tag) {
   return parse_heartbeat(read_small_file(heartbeat_path(folder, tag), kMaxHeartbeatBytes));
+}
+
+double heartbeat_age(const std::string& folder, const std::string& tag, std::time_t now) {
+  struct stat status = {};
+  // A clock of seconds: what was written just now may seem to come.
+  return ::stat(heartbeat_path(folder, tag).c_str(), &status) == 0
+             ? std::max(0.0, static_cast<double>(now - status.st_mtime))
+             : -1.0;
 }
 
 std::vector<std::string> heartbeat_tags(const std::string& folder) {

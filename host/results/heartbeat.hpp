@@ -8,6 +8,7 @@
 //                          may make `failed` negative)
 //   derived-done, derived-failed   the same of all derived tables
 //   rate, eta, seconds     of this process; eta is left out where it is not known
+//   pace, own-total, own-done   as in RunProgress; own-total is left out where shares are claimed
 //   failed-row SLICE STATUS NAME, and a tab, the reason; mended-row SLICE NAME: bounded lists; of
 //                          a derived table failed-row/TABLE and mended-row/TABLE
 #pragma once
@@ -16,6 +17,7 @@
 #include "stored_row.hpp"
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,9 @@ std::string heartbeat_path(const std::string& folder, const std::string& tag);
 void write_heartbeat(const std::string& folder, const std::string& tag, const Heartbeat& heartbeat);
 /// The file's content, or an empty heartbeat where there is none.
 Heartbeat read_heartbeat(const std::string& folder, const std::string& tag);
+/// Seconds since the heartbeat of worker `tag` was written, `now` being by the clock that stamps
+/// files; negative where there is none.
+double heartbeat_age(const std::string& folder, const std::string& tag, std::time_t now);
 /// Workers with a heartbeat in `folder`, by name.
 std::vector<std::string> heartbeat_tags(const std::string& folder);
 

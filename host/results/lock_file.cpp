@@ -21,7 +21,6 @@ namespace vindex::results {
 namespace {
 
 constexpr std::size_t kMaxLockBytes = 4096;
-constexpr std::time_t kForeignSeconds = 600;
 constexpr std::time_t kUnwrittenSeconds = 10;
 
 struct Owner {
@@ -125,39 +124,42 @@ bool is_at(int descriptor, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-bool is_stale(int descriptor, const std::string& content, std::time_t now) {
+bool is_stale(int descriptor, const std::string& content, const FileClock& clock,
+              std::time_t patience) {
   const Hold hold = holder(descriptor);
   if (hold == Hold::kHeld) {
     return false;
   }
-  struct stat status = {};
-  const std::time_t age = ::fstat(descriptor, &status) == 0 ? now - status.st_mtime : 0;
+  const auto is_older = [&](std::time_t seconds) {
+    struct stat status = {};
+    return ::fstat(descriptor, &status) == 0 && clock.now() - status.st_mtime > seconds;
+  };
   const Owner owner = parse(content);
   if (owner.host.empty()) {
-    return hold == Hold::kFree || age > kUnwrittenSeconds;
+    return hold == Hold::kFree || is_older(kUnwrittenSeconds);
   }
   if (owner.host != host_name()) {
-    return age > kForeignSeconds;
+    return is_older(patience);
   }
   return process_is_gone(owner.pid, owner.start);
 }
 
 }  // namespace
 
-bool is_stale_lock(const std::string& path, std::time_t now) {
+bool is_stale_lock(const std::string& path, const FileClock& clock) {
   const Descriptor lock(open_lock(path));
   if (lock.number() < 0) {
     return errno == ENOENT;
   }
-  return is_stale(lock.number(), content_of(lock.number(), path), now);
+  return is_stale(lock.number(), content_of(lock.number(), path), clock, kForeignSeconds);
 }
 
-bool remove_stale_lock(const std::string& path, std::time_t now) {
+bool remove_stale_lock(const std::string& path, const FileClock& clock) {
   const Descriptor lock(open_lock(path));
   if (lock.number() < 0) {
     return errno == ENOENT;
   }
-  if (!is_stale(lock.number(), content_of(lock.number(), path), now) ||
+  if (!is_stale(lock.number(), content_of(lock.number(), path), clock, kForeignSeconds) ||
       take_hold(lock.number()) == Hold::kHeld) {
     return false;
   }
@@ -177,13 +179,28 @@ void refuse_locked(const std::string& path) {
                   printable(path)));
 }
 
-LockFile::LockFile(std::string path)
-    : path_(std::move(path)),
-      content_(fmt::format("{} {} {}\n", host_name(), getpid(), process_start(getpid()))) {
+LockFile::LockFile(const std::string& path) : LockFile(path, kForeignSeconds) {
+  if (!is_ours_) {
+    refuse_locked(path_);
+  }
+}
+
+std::unique_ptr<LockFile> LockFile::try_take(const std::string& path, std::time_t patience) {
+  std::unique_ptr<LockFile> lock(new LockFile(path, patience));
+  return lock->is_ours_ ? std::move(lock) : nullptr;
+}
+
+LockFile::LockFile(const std::string& path, std::time_t patience)
+    : path_(path),
+      content_(fmt::format("{} {} {}\n", host_name(), getpid(), process_start(getpid()))),
+      patience_(patience) {
   const std::string temporary = temporary_name(path_);
   try {
     write(temporary);
-    claim(temporary);
+    is_ours_ = claim(temporary);
+    if (!is_ours_) {
+      ::unlink(temporary.c_str());
+    }
   } catch (...) {
     if (descriptor_ >= 0) {
       ::close(descriptor_);
@@ -221,58 +238,57 @@ void LockFile::write(const std::string& temporary) {
   (void)take_hold(descriptor_);  // where there are no such locks, the content decides
 }
 
-void LockFile::claim(const std::string& temporary) {
+bool LockFile::claim(const std::string& temporary) {
   for (int attempt = 0; attempt < 8; ++attempt) {
     int error = ::link(temporary.c_str(), path_.c_str()) == 0 ? 0 : errno;
     if (error == 0 ||
         is_at(descriptor_, path_)) {  // NFS may report an error of a link that it made
       ::unlink(temporary.c_str());
-      return;
+      return true;
     }
     if (error != EEXIST) {  // a file system without links
       const int renamed =
           ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE);
       if (renamed == 0) {
-        return;
+        return true;
       }
       error = errno == EEXIST ? EEXIST : error;
     }
     if (error != EEXIST) {
       throw_output_error("E-OUT-CREATE", error, "cannot create " + printable(path_));
     }
-    if (replace_stale(temporary)) {
-      return;
+    if (const Attempt taken = replace_stale(temporary); taken != Attempt::kAgain) {
+      return taken == Attempt::kOurs;
     }
   }
-  refuse_locked(path_);
+  return false;
 }
 
-/// True where the lock is ours now; false where the name has changed hands and is to be tried
-/// again.
-bool LockFile::replace_stale(const std::string& temporary) {
+/// kAgain where the name has changed hands meanwhile.
+LockFile::Attempt LockFile::replace_stale(const std::string& temporary) {
   const Descriptor other(open_lock(path_));
   if (other.number() < 0) {
     if (errno != ENOENT) {
       throw_unreadable(path_, errno);
     }
-    return false;
+    return Attempt::kAgain;
   }
   const std::string content = content_of(other.number(), path_);
-  if (!is_stale(other.number(), content, stamped())) {
-    refuse_locked(path_);
+  if (!is_stale(other.number(), content, FileClock(folder_of(path_)), patience_)) {
+    return Attempt::kAlive;
   }
   switch (take_hold(other.number())) {
     case Hold::kHeld:  // somebody takes it over just now
-      return false;
+      return Attempt::kAgain;
     case Hold::kFree:
       // The holder of what the name leads to may replace it, nobody else.
       if (!is_at(other.number(), path_)) {
-        return false;
+        return Attempt::kAgain;
       }
       if (::rename(temporary.c_str(), path_.c_str()) != 0) {
         throw_output_error("E-OUT-CREATE", errno, "cannot create " + printable(path_));
       }
-      return true;
+      return Attempt::kOurs;
     case Hold::kUnknown:
       break;
   }
@@ -285,12 +301,7 @@ bool LockFile::replace_stale(const std::string& temporary) {
     }
     ::unlink(aside.c_str());
   }
-  return false;
-}
-
-std::time_t LockFile::stamped() const {
-  struct stat own = {};
-  return ::fstat(descriptor_, &own) == 0 ? own.st_mtime : std::time(nullptr);
+  return Attempt::kAgain;
 }
 
 void LockFile::refresh() noexcept {

@@ -7,20 +7,28 @@
 //     another machine seems not to be held; it is stale after ten minutes without a refresh, by the
 //     file server's clock.
 //   no locks (fcntl fails): as before; on this machine its process and start time decide.
+// Ages are differences of times that the file system stamped itself, so that clocks of machines do
+// not matter.
 #pragma once
 
+#include "core/file_clock.hpp"
+
 #include <ctime>
+#include <memory>
 #include <string>
 
 namespace vindex::results {
 
-/// Whether nobody works under the lock `path` any more; true also where there is none. `now`: of
-/// the clock that stamps files.
-bool is_stale_lock(const std::string& path, std::time_t now);
+/// Seconds without a refresh after which a lock of another machine is stale where nobody is seen to
+/// hold it: of an output, where a mistake would be two runs on one file.
+inline constexpr std::time_t kForeignSeconds = 600;
+
+/// Whether nobody works under the lock `path` any more; true also where there is none.
+bool is_stale_lock(const std::string& path, const FileClock& clock);
 
 /// Removes the lock `path` if it is stale; never one that somebody has taken over meanwhile. False
 /// where it is alive.
-bool remove_stale_lock(const std::string& path, std::time_t now);
+bool remove_stale_lock(const std::string& path, const FileClock& clock);
 
 /// Throws ConfigurationError E-RUN-LOCKED naming the owner of `path`.
 [[noreturn]] void refuse_locked(const std::string& path);
@@ -28,7 +36,9 @@ bool remove_stale_lock(const std::string& path, std::time_t now);
 class LockFile {
  public:
   /// Takes `path`; a stale one is replaced. Errors: refuse_locked(); SystemError, OutputError.
-  explicit LockFile(std::string path);
+  explicit LockFile(const std::string& path);
+  /// The same, or null where somebody alive has it. `patience`: in place of kForeignSeconds.
+  static std::unique_ptr<LockFile> try_take(const std::string& path, std::time_t patience);
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
@@ -36,18 +46,21 @@ class LockFile {
   const std::string& path() const { return path_; }
   /// "HOST PID START\n"
   const std::string& content() const { return content_; }
-  /// When it was refreshed last, by the clock that stamps files.
-  std::time_t stamped() const;
   void refresh() noexcept;
 
  private:
+  enum class Attempt { kOurs, kAlive, kAgain };
+
+  LockFile(const std::string& path, std::time_t patience);
   void write(const std::string& temporary);
-  void claim(const std::string& temporary);
-  bool replace_stale(const std::string& temporary);
+  bool claim(const std::string& temporary);
+  Attempt replace_stale(const std::string& temporary);
 
   std::string path_;
   std::string content_;
+  std::time_t patience_;
   int descriptor_ = -1;
+  bool is_ours_ = false;
 };
 
 }  // namespace vindex::results

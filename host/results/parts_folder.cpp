@@ -4,9 +4,12 @@
 #include "heartbeat.hpp"
 #include "output_path.hpp"
 #include "run_lock.hpp"
+#include "share_record.hpp"
 
 #include "core/atomic_file.hpp"
 #include "core/digest.hpp"
+#include "core/process_name.hpp"
+#include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -70,6 +73,25 @@ std::string parts_folder(const std::string& path) { return path + ".parts"; }
 std::string worker_tag(std::int32_t index, std::int32_t count) {
   return fmt::format("{}of{}", index, count);
 }
+
+std::string claimer_tag(std::int32_t count) {
+  return fmt::format("{}-{}of{}", host_name(), ::getpid(), count);
+}
+
+std::int32_t count_of_tag(const std::string& tag) {
+  const std::size_t at = tag.rfind("of");
+  return at == std::string::npos
+             ? 0
+             : whole_number<std::int32_t>(std::string_view(tag).substr(at + 2)).value_or(0);
+}
+
+std::optional<std::int32_t> share_of_tag(const std::string& tag, std::int32_t count) {
+  const auto index = whole_number<std::int32_t>(std::string_view(tag).substr(0, tag.find("of")));
+  const bool is_share = index && *index >= 0 && *index < count && tag == worker_tag(*index, count);
+  return is_share ? index : std::nullopt;
+}
+
+std::string claims_folder(const std::string& folder) { return folder + "/claims"; }
 
 PartFiles list_parts(const std::string& folder) {
   PartFiles files;
@@ -199,7 +221,9 @@ std::optional<std::int64_t> part_sequence(const std::string& path, const std::st
 
 void remove_parts(const std::string& folder) {
   const PartFiles files = list_parts(folder);
-  // Parts go first: what is left after a kill in between is a run without rows.
+  // Records go first, so that none names what is gone; then parts: what is left after a kill in
+  // between is a run without rows.
+  remove_records(folder);
   for (const std::string& path : files.parts) {
     remove_file(path);
   }
@@ -212,6 +236,10 @@ void remove_parts(const std::string& folder) {
   // What killed workers left would keep the folder. Nobody works here any more, on no machine.
   remove_stale_locks(folder);
   remove_temporaries(folder);
+  const std::string claims = claims_folder(folder);
+  remove_stale_locks(claims);
+  remove_temporaries(claims);
+  ::rmdir(claims.c_str());
   ::rmdir(folder.c_str());
 }
 

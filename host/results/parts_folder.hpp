@@ -4,6 +4,10 @@
 //                                   file's SHA-256, since HDF5's own checksums cover data only
 //   <i>of<n>.lock                   see run_lock.hpp
 //   <i>of<n>.progress               see heartbeat.hpp
+//   <i>of<n>.done                   see share_record.hpp
+//   claims/<i>of<n>.lock            a share that a process has claimed (share_ledger.hpp)
+// Where shares are claimed, the first four are called <host>-<process>of<n>, and a part has rows of
+// one share.
 #pragma once
 
 #include "results_reader.hpp"
@@ -20,6 +24,13 @@ namespace vindex::results {
 
 std::string parts_folder(const std::string& path);  ///< "OUT.h5.parts"
 std::string worker_tag(std::int32_t index, std::int32_t count);
+/// Of this process, which claims shares of `count`.
+std::string claimer_tag(std::int32_t count);
+/// The number of a worker_tag() of `count`; nothing where it is of another count or a claimer's.
+std::optional<std::int32_t> share_of_tag(const std::string& tag, std::int32_t count);
+/// The count in any tag; 0 where it is none.
+std::int32_t count_of_tag(const std::string& tag);
+std::string claims_folder(const std::string& folder);
 
 struct PartFiles {
   std::vector<std::string> runs;   ///< run descriptions, by name
@@ -73,10 +84,11 @@ void publish_run(const std::string& folder, const std::string& tag,
 void publish_results(const std::string& path, const FileDescription& description,
                      std::span<const StoredRow* const> rows, SourcePool& pool);
 
-/// Number of a part of worker `tag` (0, 1, ...), or nothing where `path` is none.
+/// Number of a part of worker `tag` (0, 1, ...), or nothing where `path` is none of it.
 std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag);
 
-/// Removes parts, run descriptions, heartbeats and the folder itself if nothing else is in it.
+/// Removes parts, run descriptions, records, heartbeats, claims and the folder itself if nothing
+/// else is in it.
 void remove_parts(const std::string& folder);
 
 }  // namespace vindex::results

@@ -111,6 +111,9 @@ class SourcePool final : public BulkSource {
   explicit SourcePool(std::optional<FileSchema> wanted = FileSchema::kResults) : wanted_(wanted) {}
   std::int32_t add(const std::string& path);
   std::vector<std::string> paths() const;
+  const std::string& path(std::int32_t source) const {
+    return entries_.at(static_cast<std::size_t>(source)).path;
+  }
   /// The file of that number, opened if need be; valid until the next call.
   ResultsReader& reader(std::int32_t source);
   void close_all();

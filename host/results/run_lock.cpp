@@ -8,9 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <unistd.h>
-#include <vector>
 
 namespace vindex::results {
 
@@ -32,11 +30,11 @@ std::string tag_of(const std::string& lock) {
   return lock.substr(0, lock.size() - std::string(kLockSuffix).size());
 }
 
-std::string count_of(const std::string& tag) { return tag.substr(tag.find("of") + 2); }
+std::string count_of(const std::string& tag) { return tag.substr(tag.rfind("of") + 2); }
 
 /// Of a worker that nobody will follow, its progress goes too.
-bool remove_if_stale(const std::string& folder, const std::string& name, std::time_t now) {
-  if (!remove_stale_lock(folder + "/" + name, now)) {
+bool remove_if_stale(const std::string& folder, const std::string& name, const FileClock& clock) {
+  if (!remove_stale_lock(folder + "/" + name, clock)) {
     return false;
   }
   ::unlink(heartbeat_path(folder, tag_of(name)).c_str());
@@ -47,12 +45,13 @@ bool remove_if_stale(const std::string& folder, const std::string& name, std::ti
 
 RunLock::RunLock(const std::string& folder, const std::string& tag)
     : file_(folder + "/" + tag + kLockSuffix), refreshed_(monotonic_seconds()) {
+  const FileClock clock(folder);
   for (const std::string& name : locks_in(folder)) {
     const std::string other_tag = tag_of(name);
     if (other_tag == tag || (count_of(tag) != "1" && count_of(other_tag) == count_of(tag))) {
       continue;
     }
-    if (!remove_if_stale(folder, name, file_.stamped())) {
+    if (!remove_if_stale(folder, name, clock)) {
       refuse_locked(folder + "/" + name);
     }
   }
@@ -71,22 +70,30 @@ std::string RunLock::owner() const { return file_.content().substr(0, file_.cont
 
 bool is_held(const std::string& folder, const std::string& tag, const std::string& owner) {
   const std::string path = folder + "/" + tag + kLockSuffix;
-  return read_small_file(path) == owner + "\n" && !is_stale_lock(path, std::time(nullptr));
+  return read_small_file(path) == owner + "\n" && !is_stale_lock(path, FileClock(folder));
 }
 
-std::int32_t count_locks(const std::string& folder) {
-  const std::vector<std::string> names = locks_in(folder);
-  return static_cast<std::int32_t>(
-      std::count_if(names.begin(), names.end(), [&](const std::string& name) {
-        return !is_stale_lock(folder + "/" + name, std::time(nullptr));
-      }));
+std::vector<std::string> locked_tags(const std::string& folder) {
+  std::vector<std::string> tags = locks_in(folder);
+  std::transform(tags.begin(), tags.end(), tags.begin(), tag_of);
+  return tags;
 }
 
-bool is_locked(const std::string& folder) { return count_locks(folder) > 0; }
+std::vector<std::string> live_tags(const std::string& folder) {
+  std::vector<std::string> tags = locked_tags(folder);
+  const FileClock clock(folder);
+  std::erase_if(tags, [&](const std::string& tag) {
+    return is_stale_lock(folder + "/" + tag + kLockSuffix, clock);
+  });
+  return tags;
+}
+
+bool is_locked(const std::string& folder) { return !live_tags(folder).empty(); }
 
 void remove_stale_locks(const std::string& folder) {
+  const FileClock clock(folder);
   for (const std::string& name : locks_in(folder)) {
-    (void)remove_if_stale(folder, name, std::time(nullptr));
+    (void)remove_if_stale(folder, name, clock);
   }
   for (const std::string& name : names_in(folder, [](const std::string& each) {
          return each.find(kAside) != std::string::npos;

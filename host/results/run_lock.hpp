@@ -4,8 +4,8 @@
 
 #include "lock_file.hpp"
 
-#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vindex::results {
 
@@ -28,8 +28,9 @@ class RunLock {
 /// True where the live process `owner` (RunLock::owner()) holds the lock of worker `tag`.
 bool is_held(const std::string& folder, const std::string& tag, const std::string& owner);
 
-/// Locks of live processes in `folder`.
-std::int32_t count_locks(const std::string& folder);
+/// Tags of the locks in `folder`, also of dead processes; and those of live ones.
+std::vector<std::string> locked_tags(const std::string& folder);
+std::vector<std::string> live_tags(const std::string& folder);
 
 /// True where some live process holds a lock in `folder`.
 bool is_locked(const std::string& folder);

@@ -7,6 +7,7 @@
 #include "parts_folder.hpp"
 #include "run_lock.hpp"
 #include "schema.hpp"
+#include "share_ledger.hpp"
 
 #include "core/atomic_file.hpp"
 #include "core/path_kind.hpp"
@@ -35,11 +36,14 @@ class Store final : public RunStore {
       : max_pending_bytes_(pending_bytes),
         path_(resolve_output(path)),
         folder_(parts_folder(path_)),
-        tag_(worker_tag(share.index, share.count)),
-        single_(share.count == 1),
-        description_(describe(run)) {
+        tag_(share.claims ? claimer_tag(share.count) : worker_tag(share.index, share.count)),
+        single_(share.is_single()),
+        description_(describe(run)),
+        ledger_(folder_, share) {
     expects(share.count >= 1 && share.index >= 0 && share.index < share.count,
             "a worker's share out of range");
+    expects(share.owners.size() == (share.owners.empty() ? 0 : run.matrices.size()),
+            "a share for every row");
     require_replaceable(path_, description_.schema);
     if (!restart) {
       check_fingerprints();
@@ -64,6 +68,7 @@ class Store final : public RunStore {
 
   ~Store() override {
     gathered_.pool().close_all();
+    ledger_.give_back();
     leave_heartbeat();
     lock_.reset();
     leave_folder();
@@ -96,34 +101,25 @@ class Store final : public RunStore {
       pending_.push_back(number);
     }
     dirty_ = true;
-    lock_->refresh();
+    refresh();
     if (pending_bytes_ > max_pending_bytes_) {
       publish_part();
     }
   }
 
   void publish_part() override {
-    if (lock_) {
-      lock_->refresh();
-    }
+    refresh();
     if (pending_.empty()) {
       return;
     }
     std::sort(pending_.begin(), pending_.end(), [this](std::size_t a, std::size_t b) {
-      return row_before(gathered_[a], gathered_[b]);
+      const std::int32_t share_a = ledger_.part_of(a);
+      const std::int32_t share_b = ledger_.part_of(b);
+      return share_a != share_b ? share_a < share_b : row_before(gathered_[a], gathered_[b]);
     });
-    std::vector<const StoredRow*> rows;
-    for (const std::size_t number : pending_) {
-      rows.push_back(&gathered_[number]);
+    while (!pending_.empty()) {
+      publish_rows_of(ledger_.part_of(pending_.front()));
     }
-    const std::string part =
-        publish_rows(folder_, tag_, sequence_, description_, rows, gathered_.pool());
-    const std::int32_t source = gathered_.pool().add(part);
-    for (std::size_t i = 0; i < pending_.size(); ++i) {
-      gathered_[pending_[i]].bulk = {
-          .memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
-    }
-    pending_.clear();
     pending_bytes_ = 0;
     heartbeat_ = {};  // what it counted is in the part
     heartbeat_age_.reset();
@@ -136,7 +132,7 @@ class Store final : public RunStore {
       return;
     }
     heartbeat_age_ = now;
-    lock_->refresh();
+    refresh();
     heartbeat_.owner = lock_->owner();
     heartbeat_.sequence = sequence_;
     heartbeat_.progress = progress;
@@ -146,6 +142,9 @@ class Store final : public RunStore {
   void publish_file() override {
     publish_part();
     if (!single_) {
+      if (lock_ && !ledger_.claims()) {
+        record_share(ledger_.own());
+      }
       return;
     }
     const std::vector<const StoredRow*> rows = gathered_.sorted();
@@ -163,7 +162,49 @@ class Store final : public RunStore {
     }
   }
 
+  ShareState take_share(std::int32_t share) override { return ledger_.take(share, gathered_); }
+
+  void finish_share(std::int32_t share) override {
+    publish_part();
+    record_share(share);
+    ledger_.give_back(share);
+  }
+
  private:
+  /// Shows that this process lives; cheap.
+  void refresh() {
+    if (lock_) {
+      lock_->refresh();
+      ledger_.refresh();
+    }
+  }
+
+  /// Publishes those at the front of `pending_` that go into one part: all rows, or those of a
+  /// share, so that a record can name the parts of its share alone.
+  void publish_rows_of(std::int32_t share) {
+    std::vector<const StoredRow*> rows;
+    for (const std::size_t number : pending_) {
+      if (ledger_.part_of(number) != share) {
+        break;
+      }
+      rows.push_back(&gathered_[number]);
+    }
+    const std::string part =
+        publish_rows(folder_, tag_, sequence_, description_, rows, gathered_.pool());
+    const std::int32_t source = gathered_.pool().add(part);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      gathered_[pending_[i]].bulk = {
+          .memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
+    }
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(rows.size()));
+  }
+
+  void record_share(std::int32_t share) {
+    if (ledger_.is_finished(share, gathered_)) {
+      ledger_.record(share, gathered_, lock_->owner());
+    }
+  }
+
   void check_fingerprints() const {
     const auto check = [&](const std::string& file) {
       const ResultsReader reader(file, description_.schema);
@@ -204,6 +245,7 @@ class Store final : public RunStore {
     for (const std::string& run : list_parts(folder_).runs) {
       remove_file(run);
     }
+    remove_records(folder_);
   }
 
   void load(const RunDescription& run) {
@@ -226,6 +268,8 @@ class Store final : public RunStore {
       keep_derived_lines(description_.fingerprint, reader.fingerprint());
       complete_before_ = reader.header().status == "complete";
     }
+    // Records first: what they name is there.
+    ledger_.note(selected_, gathered_);
     const PartFiles files = list_parts(folder_);
     for (const std::string& file : files.runs) {
       keep_derived_lines(description_.fingerprint,
@@ -284,6 +328,7 @@ class Store final : public RunStore {
   FileDescription description_;
   std::optional<RunLock> lock_;
   GatheredRows gathered_;
+  ShareLedger ledger_;
   std::vector<std::size_t> selected_;  ///< per matrix of the run: its number in gathered_
   std::vector<bool> done_;
   std::vector<std::size_t> pending_;

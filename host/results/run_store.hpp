@@ -89,8 +89,14 @@ struct RunDescription {
 };
 
 struct WorkerShare {
-  std::int32_t index = 0;
-  std::int32_t count = 1;  ///< 1: a single run
+  std::int32_t index = 0;  ///< not where shares are claimed
+  std::int32_t count = 1;  ///< 1: a single run, unless shares are claimed
+  bool claims = false;     ///< the process takes shares one by one (RunStore::take_share())
+  /// Per row of the run, the share that it is in. Where it is left out, what a share holds is not
+  /// known and no record of it is written (share_record.hpp); needed where shares are claimed.
+  std::vector<std::int32_t> owners = {};
+  /// One process does everything, and publishes the file.
+  bool is_single() const { return count == 1 && !claims; }
 };
 
 /// What a run reports of its own work while it goes on.
@@ -98,6 +104,18 @@ struct RunProgress {
   double elapsed_seconds = 0.0;
   double rate_per_second = 0.0;  ///< matrices
   double eta_seconds = -1.0;     ///< negative: not known yet
+  /// Arithmetic per second lately, in a unit that all workers of a run share: what they are
+  /// compared by, since their matrices differ. 0: not known yet.
+  double pace = 0.0;
+  std::int64_t own_total = -1;  ///< rows of this worker's share; negative: it claims them
+  std::int64_t own_done = 0;    ///< of them, failed ones among them
+};
+
+/// What taking a share came to.
+enum class ShareState : std::uint8_t {
+  kTaken,      ///< it is this process's now
+  kElsewhere,  ///< another process works on it, as far as can be seen
+  kFinished,   ///< all of its rows are published
 };
 
 /// A row without a measurement: its names are printable().
@@ -123,10 +141,22 @@ class RunStore {
   /// Publishes finished rows as a part file; cheap enough for every few seconds of work. Errors:
   /// SystemError 74, OutputError 73; what was published before stays intact.
   virtual void publish_part() = 0;
-  /// Publishes OUT.h5 from all parts (status complete if every row is there, else partial). With a
-  /// worker share of more than one only the part is published. Removes the parts when complete.
+  /// Publishes OUT.h5 from all parts (status complete if every row is there, else partial). Of a
+  /// worker only its part is published, and a record where its share is finished. Removes the parts
+  /// when complete.
   virtual void publish_file() = 0;
+  /// Where shares are claimed: takes share `share`, also one whose process is gone or has shown no
+  /// sign of life for kClaimSeconds by the file system's clock. Two processes may believe that they
+  /// have the same share (a file system without locks, a process that slept): it is measured twice
+  /// and merged once. Errors: SystemError, OutputError.
+  virtual ShareState take_share(std::int32_t share) = 0;
+  /// Publishes the rows of a share that was taken, records it as finished and gives it back.
+  virtual void finish_share(std::int32_t share) = 0;
 };
+
+/// See RunStore::take_share(). Processes show that they live every 20 s; network file systems show
+/// that to others up to a minute later.
+inline constexpr std::int32_t kClaimSeconds = 150;
 
 /// Spectra, vectors and arrays that wait in memory for the next part, unless less is asked for.
 inline constexpr std::uint64_t kMaxPendingBytes = 64U << 20U;
@@ -141,9 +171,24 @@ std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescr
                                          const WorkerShare& share, bool restart,
                                          std::uint64_t pending_bytes = kMaxPendingBytes);
 
-/// Merges part folders or files into one results file. Errors as above; parts that do not belong
-/// together: 78.
-void merge_parts(const std::vector<std::string>& parts, const std::string& path);
+/// What a merge came to.
+struct MergeOutcome {
+  std::int64_t rows = 0;
+  std::int64_t missing = 0;      ///< of them without an outcome, with `partial`
+  std::int64_t same_twice = 0;   ///< rows found in two parts with the same bits
+  std::int64_t passed_over = 0;  ///< rows measured twice, of which those of the record were taken
+};
+
+/// Merges part folders or files into one results file, whose rows are read and written a chunk at a
+/// time. Errors as above, and naming the part:
+///   MissingInputError E-PART-MISSING (66): a part that a record names, or rows that no part has,
+///     with the workers that have not finished; not with `partial`, which leaves those rows
+///     `skipped`
+///   FormatError E-PART-DIGEST (65): damaged
+///   ConfigurationError E-RESUME-FINGERPRINT (78): of another model, revision or setting
+///   ConfigurationError E-PART-DOUBLED (78): another result of a row that a second part has too
+MergeOutcome merge_parts(const std::vector<std::string>& parts, const std::string& path,
+                         bool partial = false);
 
 /// Checks `path` against the schema; returns what is wrong, one line each (empty: valid).
 /// Errors: MissingInputError, FormatError where it is no HDF5 file or of a newer major version.
@@ -151,6 +196,29 @@ std::vector<std::string> validate_file(const std::string& path);
 
 /// Failed rows that are reported by name; the file has them all.
 inline constexpr std::size_t kMaxFailedRows = 20;
+
+/// How a process of a run is seen from outside.
+enum class WorkerState : std::uint8_t {
+  kAlive,
+  kSlow,     ///< at less than half of the median pace, or silent for a minute
+  kDead,     ///< ended without a word
+  kStopped,  ///< ended properly before its share was finished
+  kDone,
+  kAbsent,  ///< has not begun
+};
+const char* worker_state_name(WorkerState state);  ///< "alive", "slow", ...
+
+struct WorkerStatus {
+  std::string tag;  ///< "3of16"; of one that claims shares "HOST-PIDof512"
+  WorkerState state = WorkerState::kAlive;
+  std::string host;
+  std::int64_t pid = 0;          ///< 0: not known
+  std::int64_t own_total = -1;   ///< rows of its share; negative: not known
+  std::int64_t own_done = -1;    ///< of them; negative: not known
+  double rate_per_second = 0.0;  ///< 0: not known
+  double pace = 0.0;             ///< RunProgress::pace
+  double seen_seconds = -1.0;    ///< since its last sign; negative: none
+};
 
 struct RunStatus {
   FileSchema schema = FileSchema::kResults;
@@ -162,6 +230,9 @@ struct RunStatus {
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
   std::int32_t workers = 0;  ///< processes that work on it now
   std::int32_t gone = 0;     ///< processes that were killed: what they had not published is lost
+  std::vector<WorkerStatus> worker_list;  ///< of a run of several, by share; else empty
+  /// Shares, where processes claim them; 0: they do not.
+  std::int32_t shares_total = 0, shares_done = 0;
   double rate_per_second = 0.0;        ///< of all workers together
   double eta_seconds = -1.0;           ///< of the slowest; negative: not known
   std::vector<FailedRow> failed_rows;  ///< in the file's order, at most kMaxFailedRows

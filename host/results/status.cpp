@@ -4,6 +4,8 @@
 #include "output_path.hpp"
 #include "parts_folder.hpp"
 #include "run_lock.hpp"
+#include "share_record.hpp"
+#include "worker_states.hpp"
 
 #include <vindex/error.hpp>
 
@@ -14,17 +16,12 @@ namespace vindex::results {
 
 namespace {
 
-struct LiveHeartbeat {
-  std::string tag;
-  Heartbeat heartbeat;
-};
-
 /// Adds what processes have reported and not published. `listing` was made after the heartbeats
 /// were read: where their worker has published a part since, that part holds their rows.
-void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
-                    const RunFiles& listing) {
+void add_heartbeats(RunStatus& status, const Heartbeats& heartbeats, const RunFiles& listing) {
   std::vector<FailedRow> reported;
-  for (const auto& [tag, heartbeat] : live) {
+  for (const std::string& tag : heartbeats.alive) {
+    const Heartbeat& heartbeat = heartbeats.all.at(tag);
     status.rate_per_second += heartbeat.progress.rate_per_second;
     status.eta_seconds = std::max(status.eta_seconds, heartbeat.progress.eta_seconds);
     const std::string& worker = tag;
@@ -64,8 +61,21 @@ void add_heartbeats(RunStatus& status, const std::vector<LiveHeartbeat>& live,
   clamp(status.derived_total, status.derived_done, status.derived_failed, status.derived_left);
 }
 
+/// The shares of a run whose processes claim them, and those with a record.
+void add_shares(RunStatus& status, const std::vector<std::string>& records) {
+  for (const WorkerStatus& worker : status.worker_list) {
+    const std::int32_t count = count_of_tag(worker.tag);
+    if (!share_of_tag(worker.tag, count)) {
+      status.shares_total = count;
+    }
+  }
+  for (const std::string& tag : records) {
+    status.shares_done += share_of_tag(tag, status.shares_total) ? 1 : 0;
+  }
+}
+
 RunStatus status_of(const std::string& path, const RunFiles& listing,
-                    const std::vector<LiveHeartbeat>& live) {
+                    const Heartbeats& heartbeats) {
   RunStatus status;
   GatheredRows gathered;
   status.schema = gather_run(path, listing, gathered, std::nullopt);
@@ -89,7 +99,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
                                     .reason = printable(row->reason)});
     }
   }
-  add_heartbeats(status, live, listing);
+  add_heartbeats(status, heartbeats, listing);
   return status;
 }
 
@@ -105,20 +115,18 @@ FileSchema schema_at(const std::string& path) {
 RunStatus read_status(const std::string& path) {
   return read_while_it_stays(path, [&] {
     const std::string folder = parts_folder(path);
-    std::vector<LiveHeartbeat> live;
-    std::int32_t gone = 0;
-    for (const std::string& tag : heartbeat_tags(folder)) {
-      Heartbeat heartbeat = read_heartbeat(folder, tag);
-      if (is_held(folder, tag, heartbeat.owner)) {
-        live.push_back({tag, std::move(heartbeat)});
-      } else {
-        ++gone;
-      }
-    }
-    const std::int32_t workers = count_locks(folder);
-    RunStatus status = status_of(path, list_run(path), live);
+    const Heartbeats heartbeats = read_heartbeats(folder);
+    const auto workers = static_cast<std::int32_t>(live_tags(folder).size());
+    const std::vector<std::string> records = record_tags(folder);
+    RunStatus status = status_of(path, list_run(path), heartbeats);
     status.workers = workers;
-    status.gone = gone;
+    status.gone = static_cast<std::int32_t>(heartbeats.all.size() - heartbeats.alive.size());
+    status.worker_list = list_workers(folder, heartbeats);
+    add_shares(status, records);
+    if (status.shares_total > 0 && status.rate_per_second > 0.0) {
+      // Who finishes early goes on with what is left.
+      status.eta_seconds = static_cast<double>(status.left) / status.rate_per_second;
+    }
     return status;
   });
 }

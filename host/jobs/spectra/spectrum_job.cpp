@@ -5,11 +5,11 @@
 #include "spectrum_plan.hpp"
 
 #include "engine/derived_rows.hpp"
+#include "engine/division.hpp"
 #include "engine/unit_stream.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace vindex::jobs {
@@ -26,20 +26,14 @@ std::uint64_t matrix_workspace(const void* context, const model::MatrixRecord& m
                                        engine::options_for(matrix.table, *asked->second), input);
 }
 
-/// By shard, and in it by offset; products, which are of several places, last.
+/// As they are stored; products, which are of several places, last.
 void sort_by_file(const engine::SelectedModel& model, std::vector<engine::RowWork>& works) {
-  const auto place = [&](const engine::RowWork& work) {
-    const model::MatrixRecord& record =
-        model.index.matrices[static_cast<std::size_t>(work.matrices.front().matrix)];
-    const std::int32_t shard =
-        record.product != nullptr
-            ? std::numeric_limits<std::int32_t>::max()
-            : model.files.tensors[static_cast<std::size_t>(record.codes.tensor)].shard;
-    return std::pair(shard, record.codes.offset);
-  };
-  std::stable_sort(
-      works.begin(), works.end(),
-      [&](const engine::RowWork& a, const engine::RowWork& b) { return place(a) < place(b); });
+  const engine::ModelViews views = {{&model.files, &model.index}};
+  std::stable_sort(works.begin(), works.end(),
+                   [&](const engine::RowWork& a, const engine::RowWork& b) {
+                     return engine::stored_place(views, a.matrices.front()) <
+                            engine::stored_place(views, b.matrices.front());
+                   });
 }
 
 }  // namespace
