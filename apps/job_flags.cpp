@@ -5,12 +5,11 @@
 #include "arithmetic_environment.hpp"
 
 #include "core/text_parts.hpp"
+#include "engine/worker_share.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <cstdio>
 #include <map>
 #include <string_view>
 #include <system_error>
@@ -21,7 +20,13 @@ namespace vindex::apps {
 void add_job_flags(CLI::App& verb, JobFlags& flags, const char* workers, const char* document) {
   add_threads(verb, flags.threads, workers);
   add_ram_budget(verb, flags.ram_budget);
-  verb.add_option("--worker", flags.worker, "i/n: take every n-th row from i; then `vindex merge`");
+  verb.add_option(
+      "--worker", flags.worker,
+      "i/n: share i of n of equal cost; auto, auto/n: by the variables of Slurm or of a "
+      "Kubernetes job; then `vindex merge`");
+  verb.add_flag("--claim", flags.claim,
+                "Take shares from the output's folder, as every process of this command that is "
+                "started with it does; then `vindex merge`");
   add_progress(verb, flags.progress);
   verb.add_flag("--restart", flags.restart, "Discard what an earlier run left");
   verb.add_flag("--json", flags.json, document);
@@ -59,24 +64,30 @@ void add_config(CLI::App& verb) {
       "File of the same flags, one `name = value` a line; the command line takes precedence");
 }
 
-results::WorkerShare parse_worker(const std::string& text) {
-  results::WorkerShare share;
-  int end = 0;
-  if (!text.empty() &&
-      (std::sscanf(text.c_str(), "%d/%d%n", &share.index, &share.count, &end) != 2 ||
-       static_cast<std::size_t>(end) != text.size() || share.count < 1 || share.index < 0 ||
-       share.index >= share.count)) {
-    throw UsageError("E-WORKER",
-                     fmt::format("--worker `{}`: write i/n with 0 <= i < n", printable(text)));
+namespace {
+
+void settle_worker(engine::RunSettings& settings, const JobFlags& flags) {
+  if (flags.claim && !flags.worker.empty()) {
+    throw UsageError("E-CLAIM", "--claim divides the work itself: leave --worker out");
   }
-  return share;
+  if (flags.claim && flags.restart) {
+    throw UsageError("E-CLAIM",
+                     "--restart would discard what other processes of --claim have done: remove "
+                     "the output and its .parts folder before the first one starts");
+  }
+  const engine::ChosenShare chosen = engine::worker_share(flags.worker, scheduler_variables());
+  settings.worker = chosen.share;
+  settings.worker.claims = flags.claim;
+  settings.worker_source = chosen.source;
 }
+
+}  // namespace
 
 void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session) {
   const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.ram_budget = budget.bytes;
   settings.ram_budget_source = budget.source_text();
-  settings.worker = parse_worker(flags.worker);
+  settle_worker(settings, flags);
   settings.threads = flags.threads;
   settings.restart = flags.restart;
   settings.command = session.arguments;

@@ -18,7 +18,7 @@ namespace vindex::apps {
 struct JobFlags {
   std::string ram_budget, worker, progress = "auto";
   std::int32_t threads = 0;
-  bool restart = false, json = false;
+  bool claim = false, restart = false, json = false;
 };
 
 /// Flags of the verbs that have a back end; settle_backend() puts them into their settings.
@@ -41,10 +41,8 @@ void add_ram_budget(CLI::App& verb, std::string& text);
 void add_progress(CLI::App& verb, std::string& choice);
 void add_config(CLI::App& verb);
 
-/// Reads "i/n". Errors: UsageError E-WORKER. Nothing given: a single run.
-results::WorkerShare parse_worker(const std::string& text);
-
-/// Puts `flags` and what the session says of the run into the settings of any job.
+/// Puts `flags` and what the session says of the run into the settings of any job. Errors: those of
+/// engine::worker_share(); UsageError E-CLAIM.
 void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session);
 
 /// Puts `flags`, and which kernels OpenBLAS is to take, into the settings of any such verb.

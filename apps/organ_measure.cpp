@@ -61,8 +61,8 @@ Task task_of(const OrganMeasureFlags& flags, const Session& session) {
                      "--report goes with an output that ends in .h5; a folder "
                      "holds the reports itself");
   }
-  if (!is_file && task.settings.worker.count > 1) {
-    throw UsageError("E-ORGAN-OUTPUT", "--worker goes with an output that ends in .h5");
+  if (!is_file && !task.settings.worker.is_single()) {
+    throw UsageError("E-ORGAN-OUTPUT", "--worker and --claim go with an output that ends in .h5");
   }
   task.folder = is_file ? flags.report : flags.output;
   task.results_file = is_file ? flags.output : "";
@@ -166,7 +166,7 @@ Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session)
       first_trouble = std::move(one);
     }
   }
-  if (task.settings.worker.count == 1) {
+  if (task.settings.worker.is_single()) {
     if (!task.folder.empty()) {
       fleet::write_reports(task.folder, models);
     }

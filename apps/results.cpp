@@ -16,6 +16,7 @@ void add_merge(CLI::App& app, Session& session) {
   struct Options {
     std::vector<std::string> parts;
     std::string output;
+    bool partial = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("merge",
@@ -23,8 +24,19 @@ void add_merge(CLI::App& app, Session& session) {
                                       "Example:\n  vindex merge OUT.h5.parts -o OUT.h5");
   verb->add_option("parts", options->parts, "Folders of parts, or part files")->required();
   verb->add_option("-o,--output", options->output, "Results file to write")->required();
+  verb->add_flag("--partial", options->partial,
+                 "Merge what is there though parts are missing; the file's status says so");
   on_choice(*verb, session, [&session, options] {
-    results::merge_parts(options->parts, options->output);
+    const results::MergeOutcome merged =
+        results::merge_parts(options->parts, options->output, options->partial);
+    if (merged.same_twice > 0) {
+      say(session, fmt::format("{} rows were in two parts with the same bits", merged.same_twice));
+    }
+    if (merged.passed_over > 0) {
+      say(session, fmt::format("{} rows were measured twice; the parts that were recorded first "
+                               "to finish their share count",
+                               merged.passed_over));
+    }
     const results::RunStatus status = results::read_status(options->output);
     say(session,
         fmt::format("{}: {} of {} {} ({})", printable(options->output), status.done,

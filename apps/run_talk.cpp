@@ -85,9 +85,9 @@ Ending run_job(const engine::RunSettings& settings, const JobFlags& flags, const
     say(session, fmt::format("warning W-NOT-FINITE: {} of {} {} hold {}", outcome.not_finite,
                              outcome.total, report.noun, report.not_finite));
   }
-  if (settings.worker.count == 1 && flags.json) {
+  if (settings.worker.is_single() && flags.json) {
     print_result(report.json());
-  } else if (settings.worker.count == 1 && !session.quiet) {
+  } else if (settings.worker.is_single() && !session.quiet) {
     const std::size_t width = text_width(STDOUT_FILENO);
     std::string backend;
     const std::string tables = report.text(width, backend);

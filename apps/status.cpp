@@ -8,12 +8,37 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <unistd.h>
+#include <vector>
 
 namespace vindex::apps {
 
 namespace {
+
+/// A number that may not be known.
+template <typename Number>
+Json known(Number value) {
+  return value < 0 ? Json(nullptr) : Json(value);
+}
+
+Json workers_json(const results::RunStatus& status) {
+  Json workers = Json::array();
+  for (const results::WorkerStatus& worker : status.worker_list) {
+    workers.push_back({{"worker", worker.tag},
+                       {"state", results::worker_state_name(worker.state)},
+                       {"host", printable(worker.host)},
+                       {"process", worker.pid},
+                       {"total", known(worker.own_total)},
+                       {"done", known(worker.own_done)},
+                       {"rate_per_second", worker.rate_per_second},
+                       {"seen_seconds", known(worker.seen_seconds)}});
+  }
+  return workers;
+}
 
 std::string status_json(const results::RunStatus& status) {
   Json rows = Json::array();
@@ -41,6 +66,12 @@ std::string status_json(const results::RunStatus& status) {
                            {"failed", status.derived_failed},
                            {"left", status.derived_left}};
   }
+  if (!status.worker_list.empty()) {
+    document["worker_list"] = workers_json(status);
+  }
+  if (status.shares_total > 0) {
+    document["shares"] = {{"total", status.shares_total}, {"done", status.shares_done}};
+  }
   if (status.workers > 0) {
     document["rate_per_second"] = status.rate_per_second;
   }
@@ -59,6 +90,49 @@ const char* state_of(const results::RunStatus& status) {
 
 std::string processes(std::int64_t count) {
   return fmt::format("{} process{}", count, count == 1 ? "" : "es");
+}
+
+/// The workers one by one: those to look after first, each kind in the order of shares.
+std::string workers_text(const results::RunStatus& status, std::size_t columns) {
+  using results::WorkerState;
+  using results::WorkerStatus;
+  constexpr std::size_t kMostLines = 24;
+  std::vector<const WorkerStatus*> workers;
+  for (const WorkerState state : {WorkerState::kDead, WorkerState::kSlow, WorkerState::kStopped,
+                                  WorkerState::kAlive, WorkerState::kAbsent, WorkerState::kDone}) {
+    for (const WorkerStatus& worker : status.worker_list) {
+      if (worker.state == state) {
+        workers.push_back(&worker);
+      }
+    }
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"worker", "state", "done", "rate/s", "seen", "host", "process"}};
+  for (std::size_t i = 0; i < std::min(workers.size(), kMostLines); ++i) {
+    const WorkerStatus& worker = *workers[i];
+    const std::string done = worker.own_done < 0 ? ""
+                             : worker.own_total < 0
+                                 ? fmt::format("{}", worker.own_done)
+                                 : fmt::format("{}/{}", worker.own_done, worker.own_total);
+    const bool works = worker.state == WorkerState::kAlive || worker.state == WorkerState::kSlow;
+    rows.push_back({printable(worker.tag), results::worker_state_name(worker.state), done,
+                    works ? fmt::format("{:.3g}", worker.rate_per_second) : "",
+                    worker.seen_seconds < 0.0 ? "" : engine::clock_text(worker.seen_seconds),
+                    printable(worker.host), worker.pid == 0 ? "" : std::to_string(worker.pid)});
+  }
+  std::string text = table_text(rows,
+                                {{.min_width = 8},
+                                 {},
+                                 {.right = true},
+                                 {.right = true},
+                                 {.right = true},
+                                 {.min_width = 8},
+                                 {.right = true, .dropped_as = 1}},
+                                columns, 2);
+  if (workers.size() > kMostLines) {
+    text += fmt::format("  ({} more; --json has them)\n", workers.size() - kMostLines);
+  }
+  return text;
 }
 
 std::string status_text(const results::RunStatus& status, const std::string& path,
@@ -94,6 +168,13 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
                     "is {} again",
                     processes(status.gone), status.gone == 1 ? "it" : "they",
                     results::outcome_word(status.schema)));
+  }
+  if (status.shares_total > 0) {
+    sentence(fmt::format("{} of {} claimed shares are finished", status.shares_done,
+                         status.shares_total));
+  }
+  if (!status.worker_list.empty()) {
+    text += workers_text(status, columns);
   }
   for (const results::FailedRow& row : status.failed_rows) {
     const std::string slice = row.slice < 0 ? "" : fmt::format("#{}", row.slice);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/memory_budget.hpp"
+#include "engine/worker_share.hpp"
 #include "jobs/spectra/measure_run.hpp"
 #include <vindex/error.hpp>
 
@@ -76,6 +77,9 @@ std::uint64_t parse_size(const std::string& text);
 /// `text` ("8GiB") as the budget of a run; empty: what the system and Slurm's variables leave, with
 /// a warning on standard error for variables that say nothing. Errors: UsageError E-SIZE.
 engine::RamBudget ram_budget_of(const Session& session, const std::string& text);
+
+/// What a scheduler says in this process's environment.
+engine::SchedulerVariables scheduler_variables();
 
 /// "all" (empty), "0", "0,2" as CUDA devices. Errors: UsageError E-DEVICE.
 std::vector<std::int32_t> parse_devices(const std::string& text);

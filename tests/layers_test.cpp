@@ -98,6 +98,7 @@ const std::set<std::string>& entries_of_verbs() {
       "input/remote_environment.hpp",
       "jobs/routing/routing_run.hpp",
       "engine/version.hpp",
+      "engine/worker_share.hpp",
       "synth/make_model.hpp",
   };
   return headers;

@@ -5,7 +5,7 @@
             [--scenario NAME ...] [--fault NAME ...] [--table]
 
 A scenario is a short run from a prepared folder: measure, more (with an earlier output of fewer
-matrices), worker (a part; the other one is there), merge, export, decode; extract, assemble, graft, purify (of
+matrices), worker (a part; the other one is there), claim (the shares of a process that claims them), merge, export, decode; extract, assemble, graft, purify (of
 `organ`; all but the first over an earlier file); edit-folder, edit-file, edit-patch, edit-lora. Run once, it tells how many calls there are that a
 fault may hit; then it is run once for each of them (--sample: for a few, always the same ones), with
 the fault at that call. After every run:
@@ -73,7 +73,7 @@ FAULTS = [
     # At some it does not tell that it was memory: 65.
     fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 65, 70, CRASHED], step=997),
 ]
-SCENARIOS = ["measure", "more", "worker", "merge", "export", "decode", "extract", "assemble", "graft", "purify",
+SCENARIOS = ["measure", "more", "worker", "claim", "merge", "export", "decode", "extract", "assemble", "graft", "purify",
              "edit-folder", "edit-file", "edit-patch", "edit-lora"]
 # A folder that is whole is not written again: the rerun says so.
 FOLDERS = {"extract": 73, "edit-folder": 73, "edit-lora": 73}
@@ -134,6 +134,9 @@ class Scenario:
         elif name == "worker":
             self.must(measure + ["--worker", "1/2"])
             self.command = measure + ["--worker", "0/2"]
+            self.behind = [["merge", out + ".parts", "-o", out]]
+        elif name == "claim":
+            self.command = measure + ["--claim"]
             self.behind = [["merge", out + ".parts", "-o", out]]
         elif name == "merge":
             self.must(measure + ["--worker", "0/2"])
