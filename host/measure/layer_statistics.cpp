@@ -17,6 +17,7 @@ namespace {
 struct Members {
   std::size_t group = 0;
   std::vector<const LayerRow*> measured;
+  std::vector<DrawnMember> drawn;  ///< all of them
 };
 
 bool same_shape(const std::vector<const LayerRow*>& rows) {
@@ -44,6 +45,15 @@ double metric_of(const LayerRow& row, LayerMetric metric, double null) {
       break;
   }
   return kNaN;
+}
+
+std::vector<double> metrics_of(const std::vector<const LayerRow*>& rows, LayerMetric metric,
+                               double null) {
+  std::vector<double> values;
+  for (const LayerRow* row : rows) {
+    values.push_back(metric_of(*row, metric, null));
+  }
+  return values;
 }
 
 Statistic summarise(const std::vector<const LayerRow*>& rows, LayerMetric metric, double null) {
@@ -79,6 +89,13 @@ std::string_view layer_metric_name(LayerMetric metric) {
   return kNames[static_cast<std::size_t>(metric)];
 }
 
+MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried) {
+  return {.mean = estimate_mean(values, untried),
+          .median = estimate_quantile(values, 0.5, untried),
+          .q25 = estimate_quantile(values, 0.25, untried),
+          .q75 = estimate_quantile(values, 0.75, untried)};
+}
+
 std::vector<LayerGroup> layer_groups(std::span<const LayerRow> rows) {
   std::vector<LayerGroup> groups;
   std::map<std::tuple<std::int32_t, std::int32_t, std::string_view>, Members> members;
@@ -94,17 +111,29 @@ std::vector<LayerGroup> layer_groups(std::span<const LayerRow> rows) {
     if (row.measured) {
       entry->second.measured.push_back(&row);
     }
+    entry->second.drawn.push_back(row.drawn);
   }
-  for (const auto& [key, member] : members) {
+  for (auto& [key, member] : members) {
     LayerGroup& group = groups[member.group];
-    const std::vector<const LayerRow*>& measured = member.measured;
+    std::vector<const LayerRow*>& measured = member.measured;
     group.count = static_cast<std::int64_t>(measured.size());
+    const DrawnGroup drawn = drawn_group(member.drawn);
+    if (drawn.is_drawn()) {
+      std::erase_if(measured, [&](const LayerRow* row) { return !drawn.holds(row->drawn.draw); });
+      group.n_measured = static_cast<std::int64_t>(measured.size());
+      group.n_total = drawn.total;
+    }
     if (measured.empty()) {
       continue;
     }
     group.var_at_64_null = same_shape(measured) ? measured.front()->var_at_64_null : kNaN;
     for (std::size_t m = 0; m < kLayerMetricCount; ++m) {
-      group.statistics[m] = summarise(measured, static_cast<LayerMetric>(m), group.var_at_64_null);
+      const auto metric = static_cast<LayerMetric>(m);
+      group.statistics[m] = summarise(measured, metric, group.var_at_64_null);
+      if (drawn.is_drawn()) {
+        group.estimates[m] =
+            estimates_of(metrics_of(measured, metric, group.var_at_64_null), drawn.untried());
+      }
     }
   }
   return groups;

@@ -5,6 +5,8 @@
 // `vindex cka`).
 #pragma once
 
+#include "finite_sample.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +40,8 @@ struct LayerRow {
   std::int32_t expert = -1;  ///< -1 where the matrix belongs to no expert
   std::int64_t rows = 0;     ///< logical
   std::int64_t cols = 0;
-  bool measured = false;  ///< status `measured`; other rows count for nothing
+  bool measured = false;   ///< status `measured`; other rows count for nothing
+  DrawnMember drawn = {};  ///< where the group was drawn
   double var_at_64 = std::numeric_limits<double>::quiet_NaN();
   double var_at_64_null = std::numeric_limits<double>::quiet_NaN();
   double stable_rank = std::numeric_limits<double>::quiet_NaN();
@@ -57,13 +60,23 @@ struct Statistic {
   std::int32_t argmax = -1;
 };
 
+/// What the drawn members of a group say of one metric over the whole group.
+struct MetricEstimates {
+  Estimate mean, median, q25, q75;
+};
+/// Of `values`, beside which `untried` members of the group were not looked at.
+MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried);
+
 /// One row of /layer/.
 struct LayerGroup {
   std::int32_t layer = -1;
   std::int32_t block = 0;
   std::string_view role;   ///< the view of the group's first row
   std::int64_t count = 0;  ///< measured rows
+  /// Of a drawn group: those that the statistics and estimates are of, and all in the model.
+  std::int64_t n_measured = 0, n_total = 0;
   std::array<Statistic, kLayerMetricCount> statistics;
+  std::array<MetricEstimates, kLayerMetricCount> estimates;          ///< of a drawn group
   double var_at_64_null = std::numeric_limits<double>::quiet_NaN();  ///< NaN where shapes differ
   const Statistic& operator[](LayerMetric metric) const {
     return statistics[static_cast<std::size_t>(metric)];
@@ -72,8 +85,9 @@ struct LayerGroup {
 
 /// Groups `rows` by (layer, block, role), in the order in which each group first appears (rows in
 /// the file's order give groups in the file's order). A group without a measured row stays, with
-/// count 0. Where the shapes (rows, cols) of a group's measured rows differ, `var_at_64_null` and
-/// the ratio are NaN. Order statistics as in quantile() (metrics.hpp).
+/// count 0. Where rows were drawn, statistics and estimates are of the measured rows that
+/// drawn_group() holds, none perhaps. Where the shapes (rows, cols) of a group's measured rows
+/// differ, `var_at_64_null` and the ratio are NaN. Order statistics as in quantile() (metrics.hpp).
 std::vector<LayerGroup> layer_groups(std::span<const LayerRow> rows);
 
 /// Layers `a` and `b` (positions from 0) at relative depth `depth` in [0, 1].

@@ -129,5 +129,41 @@ TEST(LayerGroupsTest, DifferentShapesHaveNoCommonNull) {
   EXPECT_DOUBLE_EQ(group[LayerMetric::kVarAt64].median, 0.15000000000000002);
 }
 
+// Four of eight were drawn and tried, one of them failed; a fifth lies behind a gap.
+TEST(LayerGroupsTest, OfADrawnGroupTheFirstPlacesStandForAll) {
+  std::vector<LayerRow> rows = {row_of(1, 0, 0.2),  row_of(1, 1, 0.4), row_of(1, 2, 0.9),
+                                row_of(1, 3, kNaN), row_of(1, 4, 0.6), row_of(1, 5, kNaN)};
+  const std::int32_t draws[] = {2, 0, 6, 1, 3, 4};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].drawn = {.draw = draws[i], .draw_of = 8, .is_tried = true};
+  }
+  rows[3].measured = false;  // failed
+  rows[5].measured = false;  // not reached
+  rows[5].drawn.is_tried = false;
+  const LayerGroup group = layer_groups(rows)[0];
+  EXPECT_EQ(group.count, 4);
+  EXPECT_EQ(group.n_measured, 3);
+  EXPECT_EQ(group.n_total, 8);
+  const std::vector<double> values = {0.2, 0.4, 0.6};
+  const MetricEstimates wanted = estimates_of(values, 4);
+  EXPECT_DOUBLE_EQ(group[LayerMetric::kVarAt64].median, 0.4);
+  EXPECT_DOUBLE_EQ(group[LayerMetric::kVarAt64].max, 0.6);
+  EXPECT_DOUBLE_EQ(group.estimates[0].mean.value, 0.4);
+  EXPECT_EQ(group.estimates[0].mean.error, wanted.mean.error);
+  EXPECT_EQ(group.estimates[0].median.error, wanted.median.error);
+  EXPECT_GT(group.estimates[0].mean.error, 0.0);
+
+  rows.push_back(row_of(1, 6, 0.5));  // of no draw, as those of another selection
+  EXPECT_EQ(layer_groups(rows)[0].n_measured, 3);
+  EXPECT_EQ(layer_groups(rows)[0].count, 5);
+}
+
+TEST(LayerGroupsTest, WithoutADrawThereIsNoEstimate) {
+  const std::vector<LayerRow> rows = {row_of(1, 0, 0.1), row_of(1, 1, 0.2)};
+  const LayerGroup group = layer_groups(rows)[0];
+  EXPECT_EQ(group.n_total, 0);
+  EXPECT_TRUE(std::isnan(group.estimates[0].mean.value));
+}
+
 }  // namespace
 }  // namespace vindex::measure::layer_statistics_test
