@@ -92,7 +92,10 @@ struct MatrixRecord {
   std::string unsupported;
   TensorPart codes;
   std::vector<CompanionPart> companions;
-  std::int32_t tensor_record = -1;         ///< index into ModelIndex::tensors
+  std::int32_t tensor_record = -1;  ///< index into ModelIndex::tensors
+  /// Its place in the draw of its (layer, block, role), and of how many; -1: nothing was drawn
+  /// (model/expert_sample.hpp).
+  std::int32_t draw = -1, draw_of = -1;
   ActivationPart activations;              ///< kImatrix
   std::shared_ptr<const Product> product;  ///< kProduct: nothing is stored of it
   std::int64_t stored_rows() const { return transposed ? cols : rows; }
