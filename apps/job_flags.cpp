@@ -143,6 +143,12 @@ engine::RunSettings settings_of(const MeasureFlags& flags, const Session& sessio
   settings.reading.path = kPaths.at(flags.read);
   settings.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
+  settings.in_drawn_order = flags.order == "sampled";
+  if (!flags.sample.empty()) {
+    settings.sample = model::parse_sample(flags.sample);
+  } else if (settings.in_drawn_order) {
+    settings.sample = model::SampleChoice();  // everything, by the usual seed
+  }
   settings.indexing.reshape_out = flags.reshape == "out";
   settings.options.mode = mode_of(flags.mode);
   settings.options.escalate = !flags.no_escalate;
@@ -204,6 +210,17 @@ void add_disk_budget(CLI::App& verb, MeasureFlags& flags) {
                   "results are stored: a run that was killed does not fetch it again");
   verb.add_option("--disk-folder", flags.disk_folder,
                   "Where these copies lie (default: OUT.h5.copies)");
+}
+
+void add_sample_flags(CLI::App& verb, MeasureFlags& flags) {
+  verb.add_option("--sample", flags.sample,
+                  "N[:SEED]: N routed experts of each layer and role, drawn at random, everything "
+                  "else whole; a larger N later measures what is missing");
+  verb.add_option("--order", flags.order,
+                  "stored, or sampled: in the order of the draw, so that a run stopped at any time "
+                  "is an unbiased estimate of every layer")
+      ->check(CLI::IsMember({"stored", "sampled"}))
+      ->capture_default_str();
 }
 
 void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {

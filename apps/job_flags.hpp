@@ -75,8 +75,8 @@ struct MeasureFlags {
   engine::RunSettings settings;
   BackendFlags backend;
   JobFlags job;
-  std::string layers, blocks, roles, tensors, mode = "default", null = "none", read = "auto",
-                                              reshape = "none";
+  std::string layers, blocks, roles, tensors, sample,
+      order = "stored", mode = "default", null = "none", read = "auto", reshape = "none";
   std::string disk_budget, disk_folder;
   bool no_escalate = false, no_spectra = false, dry_run = false;
 };
@@ -88,6 +88,8 @@ engine::RunSettings settings_of(const MeasureFlags& flags, const Session& sessio
 
 /// What is measured, and how.
 void add_measure_flags(CLI::App& verb, MeasureFlags& flags);
+/// How much of it is measured, and in which order.
+void add_sample_flags(CLI::App& verb, MeasureFlags& flags);
 /// How a run goes about it: reading, and what every job has. `document` is what --json prints.
 void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document);
 

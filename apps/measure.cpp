@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <unistd.h>
 
 namespace vindex::apps {
@@ -62,6 +63,9 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
                   {"output_bytes", plan.output_bytes},
                   {"disk_bytes", disk},
                   {"expected_seconds", seconds}};
+    if (settings.sample) {
+      document["n_total"] = model.before_sample;
+    }
     if (flags.dry_run) {
       document["dry_run"] = {{"files_read", proof.files},
                              {"sample_bytes", proof.sample_bytes},
@@ -83,21 +87,22 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
                              size_text(bytes), backend->info().device);
     }
   }
-  print_result(fmt::format("matrices          {}\nunits of work     {}, each measured at once\nto "
-                           "read           {}\n"
-                           "memory            {} suggested, {} at least, {} allowed\n"
-                           "allowed by        {}\n"
-                           "read ahead        up to {} of that memory, for weights on their way\n{}"
-                           "results file      about {}\ndisk              up to {} while it "
-                           "runs\nexpected time     about {}, where the storage gives {:.2g} GB/s "
-                           "or more\n",
-                           plan.matrices, plan.units.size(), size_text(plan.read_bytes),
-                           size_text(plan.ram_bytes), size_text(plan.least_ram_bytes),
-                           size_text(settings.ram_budget), settings.ram_budget_source,
-                           size_text(plan.ring_bytes), devices, size_text(plan.output_bytes),
-                           size_text(disk), engine::clock_text(seconds),
-                           1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)) +
-               (flags.dry_run ? proof_text(plan, proof, settings.output) : std::string()));
+  print_result(
+      fmt::format("matrices          {}\nunits of work     {}, each measured at once\nto read      "
+                  "     {}\n"
+                  "memory            {} suggested, {} at least, {} allowed\n"
+                  "allowed by        {}\n"
+                  "read ahead        up to {} of that memory, for weights on their way\n{}"
+                  "results file      about {}\ndisk              up to {} while it runs\n"
+                  "expected time     about {}, where the storage gives {:.2g} GB/s or more\n",
+                  settings.sample ? fmt::format("{} of {}", plan.matrices, model.before_sample)
+                                  : std::to_string(plan.matrices),
+                  plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
+                  size_text(plan.least_ram_bytes), size_text(settings.ram_budget),
+                  settings.ram_budget_source, size_text(plan.ring_bytes), devices,
+                  size_text(plan.output_bytes), size_text(disk), engine::clock_text(seconds),
+                  1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)) +
+      (flags.dry_run ? proof_text(plan, proof, settings.output) : std::string()));
   return Ending();
 }
 
@@ -149,9 +154,11 @@ void add_plan(CLI::App& app, Session& session) {
   auto flags = std::make_shared<MeasureFlags>();
   CLI::App* verb = app.add_subcommand("plan",
                                       "Estimate time, memory and disk; touches no weights\n\n"
-                                      "Example:\n  vindex plan MODEL --blocks routed_expert");
+                                      "Examples:\n  vindex plan MODEL --blocks routed_expert\n"
+                                      "  vindex plan MODEL --sample 16");
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
+  add_sample_flags(*verb, *flags);
   add_threads(*verb, flags->job.threads, kMeasureWorkers);
   add_ram_budget(*verb, flags->job.ram_budget);
   add_disk_budget(*verb, *flags);
@@ -166,9 +173,12 @@ void add_measure(CLI::App& app, Session& session) {
                                       "Measure every matrix: spectrum, statistics, noise null\n\n"
                                       "Examples:\n  vindex measure MODEL -o spectra.h5\n"
                                       "  vindex measure MODEL -o k2.h5 --blocks routed_expert "
-                                      "--layers 1-60\nThe same command again resumes.");
+                                      "--layers 1-60\n"
+                                      "  vindex measure MODEL -o k2.h5 --sample 16     16 experts "
+                                      "of each layer\nThe same command again resumes.");
   add_model(*verb, *flags);
   add_measure_flags(*verb, *flags);
+  add_sample_flags(*verb, *flags);
   verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();
   verb->add_flag("--dry-run", flags->dry_run,
                  "Plan, and try everything that the run needs: read of every file, output, disk");

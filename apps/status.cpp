@@ -72,6 +72,9 @@ std::string status_json(const results::RunStatus& status) {
   if (status.shares_total > 0) {
     document["shares"] = {{"total", status.shares_total}, {"done", status.shares_done}};
   }
+  if (status.n_total > 0) {
+    document["n_total"] = status.n_total;
+  }
   if (status.workers > 0) {
     document["rate_per_second"] = status.rate_per_second;
   }
@@ -148,6 +151,13 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
   const auto sentence = [&](const std::string& words) {
     text += wrapped_text(words, columns, 2) + "\n";
   };
+  if (status.n_total > 0) {
+    sentence(status.n_total > status.matrices_total
+                 ? fmt::format("a sample: {} of {} {} of the model", status.matrices_total,
+                               status.n_total, noun)
+                 : fmt::format("drawn in random order, all {} {} of their groups", status.n_total,
+                               noun));
+  }
   if (status.workers > 0) {
     sentence(fmt::format(
         "{} at work, {:.3g} {}/s, {}", processes(status.workers), status.rate_per_second, noun,

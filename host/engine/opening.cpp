@@ -52,11 +52,18 @@ SelectedModel open_selected(const RunSettings& settings, const std::stop_token& 
                      fmt::format("{}: {}", printable(settings.model),
                                  model::empty_selection_text(model.index, settings.selection)));
   }
+  model.before_sample = static_cast<std::int64_t>(model.selected.size());
+  if (settings.sample) {
+    model::draw_groups(model.index, settings.sample->seed);
+    auto kept = model::keep_sample(model.index, std::move(model.selected), *settings.sample);
+    model.notes.push_back(model::sample_text(kept, *settings.sample));
+    model.selected = std::move(kept.selected);
+  }
   for (const std::string& part : model::unmatched_parts(model.index, settings.selection)) {
     model.notes.push_back("warning W-SELECTION: " + part);
   }
   // Who asks for some matrices does not miss the others.
-  if (model.selected.size() == model.index.matrices.size()) {
+  if (model.before_sample == static_cast<std::int64_t>(model.index.matrices.size())) {
     if (const std::string unmeasured = model::unmeasured_text(model.index); !unmeasured.empty()) {
       model.notes.push_back("note: " + unmeasured);
     }

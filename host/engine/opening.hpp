@@ -9,6 +9,7 @@
 #include "input/model_files.hpp"
 #include "input/shard_copies.hpp"
 #include "measure/backend.hpp"
+#include "model/expert_sample.hpp"
 #include "model/model_index.hpp"
 #include "model/selection.hpp"
 
@@ -35,6 +36,11 @@ struct RunSettings {
   std::string model_config;
   std::string output;
   model::Selection selection;
+  /// Where set, what is drawn of every group of routed experts.
+  std::optional<model::SampleChoice> sample = std::nullopt;
+  /// Matrices are worked on in the order of their draw, the first of all groups before the second
+  /// of any; needs `sample`.
+  bool in_drawn_order = false;
   model::IndexOptions indexing;
   std::string imatrix;  ///< importance matrix of --imatrix; empty: none
   measure::MeasureOptions options;
@@ -73,6 +79,7 @@ struct SelectedModel {
   model::ModelIndex index;
   /// Indices into index.matrices, in row order; what is derived from the selected ones behind them.
   std::vector<std::int64_t> selected;
+  std::int64_t before_sample = 0;  ///< matrices selected before settings.sample left some out
   std::shared_ptr<const model::ImportanceMatrix> importance;  ///< with settings.imatrix
   /// Worth knowing before the run: parts of the selection that name nothing, tensors of many sides
   /// that stand unmeasured. One line each.

@@ -115,9 +115,14 @@ void GatheredRows::add_file(const std::string& path, Doubles doubles) {
                                printable(path) + ": matrix " + printable(row_key(row)) +
                                    " has another shape than elsewhere; these are different models");
     }
+    // A draw says nothing of an outcome: whichever of the two knows it.
+    const std::int32_t draw = std::max(present.draw, row.draw);
+    const std::int32_t draw_of = std::max(present.draw_of, row.draw_of);
     if (is_better(row, present, doubles)) {
       present = std::move(row);
     }
+    present.draw = draw;
+    present.draw_of = draw_of;
   }
 }
 

@@ -71,6 +71,8 @@ struct RowIdentity {
   std::int64_t cols = 0;
   std::int64_t rank = 0;  ///< of a product: its singular values that may differ from zero
   std::string encoding;
+  /// Its place in the draw of its (layer, block, role), and of how many; -1: of no draw.
+  std::int32_t draw = -1, draw_of = -1;
 
   /// Length of a whole spectrum.
   std::int64_t shorter() const { return rank > 0 ? rank : rows < cols ? rows : cols; }

@@ -226,6 +226,9 @@ struct RunStatus {
   /// Rows of /matrix/, or of /pair/. Finished rows count whether they are published or a working
   /// process has reported them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;
+  /// Of a file with drawn rows: matrices in the model of all groups that they are of, the ones left
+  /// out among them; else 0.
+  std::int64_t n_total = 0;
   /// The same of the rows of all derived tables together.
   std::int64_t derived_total = 0, derived_done = 0, derived_failed = 0, derived_left = 0;
   std::int32_t workers = 0;  ///< processes that work on it now

@@ -83,6 +83,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
   const StatusCounts all = count_statuses(rows);
   const StatusCounts counts = count_statuses(rows_of(rows, model::ResultTable::kMatrix));
   status.matrices_total = counts.total;
+  status.n_total = drawn_from(rows_of(rows, model::ResultTable::kMatrix));
   status.failed = counts.failed;
   status.done = counts.total - counts.failed - counts.skipped;
   status.derived_total = all.total - counts.total;

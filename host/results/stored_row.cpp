@@ -5,6 +5,8 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <tuple>
 
 namespace vindex::results {
@@ -38,6 +40,8 @@ StoredRow row_of(const model::MatrixRecord& record) {
   row.rows = record.rows;
   row.cols = record.cols;
   row.encoding = printable(record.encoding.label);
+  row.draw = record.draw;
+  row.draw_of = record.draw_of;
   row.rank = record.product == nullptr ? 0 : record.product->rank();
   row.reason = kNotYetMeasured;
   return row;
@@ -94,6 +98,21 @@ std::string bulk_prefix(model::ResultTable table) {
 
 std::string resume_group(model::ResultTable table) {
   return is_derived(table) ? "/resume" + table_group(table) : std::string("/resume");
+}
+
+std::int64_t drawn_from(std::span<const StoredRow* const> rows) {
+  std::map<std::tuple<std::int32_t, model::Block, std::string_view>, std::int64_t> groups;
+  bool is_drawn = false;
+  for (const StoredRow* row : rows) {
+    std::int64_t& all = groups[{row->layer, row->block, row->role}];
+    all = std::max<std::int64_t>(all, row->draw_of);
+    is_drawn = is_drawn || row->draw_of > 0;
+  }
+  std::int64_t sum = 0;
+  for (const auto& [group, all] : groups) {
+    sum += std::max<std::int64_t>(all, 0);
+  }
+  return is_drawn ? sum : 0;
 }
 
 std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows,

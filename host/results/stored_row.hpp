@@ -82,6 +82,10 @@ inline bool has_top_only(model::ResultTable table, bool fast) {
 std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows,
                                           model::ResultTable table);
 
+/// Of rows of which some were drawn: matrices of the model in the groups that there are rows of,
+/// those that were left out among them; else 0.
+std::int64_t drawn_from(std::span<const StoredRow* const> rows);
+
 struct StatusCounts {
   std::int64_t total = 0, measured = 0, not_finite = 0, failed = 0, skipped = 0, escalated = 0;
 };

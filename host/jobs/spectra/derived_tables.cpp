@@ -1,6 +1,7 @@
 // Owns the rows of both tables: reasons of unmeasured tensors, quantiles over groups.
 #include "derived_tables.hpp"
 
+#include "draw_lines.hpp"
 #include "sample_columns.hpp"
 #include "spectra_cells.hpp"
 
@@ -167,6 +168,7 @@ std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* c
     one.rows = row->rows;
     one.cols = row->cols;
     one.measured = row->status == measure::Status::kMeasured;
+    one.drawn = drawn_member(*row);
     one.var_at_64 = var_at_k_of(*row, kVarAt64);
     one.var_at_64_null = var_at_k_null_of(*row, kVarAt64);
     one.stable_rank = metric_of(*row, measure::Metric::kStableRank);
@@ -177,7 +179,52 @@ std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* c
   return measure::layer_groups(input);
 }
 
-results::SideTable layer_table(std::span<const results::StoredRow* const> rows) {
+namespace {
+
+/// Mean and quantiles of the whole group as its sample tells them: how far they may be off.
+void add_estimates(results::SideTable& table, const std::vector<measure::LayerGroup>& groups) {
+  using measure::Estimate;
+  using measure::LayerGroup;
+  using measure::MetricEstimates;
+  struct Figure {
+    const char* name;
+    Estimate MetricEstimates::*member;
+    const char* meaning;
+  };
+  constexpr Figure kFigures[] = {{"mean", &MetricEstimates::mean, "the mean"},
+                                 {"median", &MetricEstimates::median, "the median"},
+                                 {"q25", &MetricEstimates::q25, "the lower quartile"},
+                                 {"q75", &MetricEstimates::q75, "the upper quartile"}};
+  results::add_column(table, groups, "n_measured", "1",
+                      "measured matrices that were drawn at random: those of the statistics",
+                      &LayerGroup::n_measured);
+  results::add_column(table, groups, "n_total", "1", "matrices of the group in the model",
+                      &LayerGroup::n_total);
+  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
+    const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+    for (const Figure& figure : kFigures) {
+      const auto add = [&](const std::string& suffix, const std::string& long_name,
+                           double Estimate::*number) {
+        results::add_column(
+            table, groups, name + suffix, "1", long_name,
+            [&](const LayerGroup& group) { return group.estimates[m].*figure.member.*number; });
+      };
+      const std::string suffix = std::string("_") + figure.name;
+      const std::string of = fmt::format(" of {} of {}", figure.meaning, name);
+      if (figure.member == &MetricEstimates::mean) {
+        add(suffix, "mean of " + name + " over the matrices", &Estimate::value);
+      }
+      add(suffix + "_se", "standard error" + of + ", finite-population corrected",
+          &Estimate::error);
+      add(suffix + "_low", "lower end of the 95 % interval" + of, &Estimate::low);
+      add(suffix + "_high", "upper end of the 95 % interval" + of, &Estimate::high);
+    }
+  }
+}
+
+}  // namespace
+
+results::SideTable layer_table(std::span<const results::StoredRow* const> rows, bool drawn) {
   using Group = measure::LayerGroup;
   using measure::Statistic;
   results::SideTable table{.group = "/layer",
@@ -211,6 +258,9 @@ results::SideTable layer_table(std::span<const results::StoredRow* const> rows) 
     add("_max", "1", "maximum" + over, &Statistic::max);
     add("_argmin", "", "expert with the minimum" + none, &Statistic::argmin);
     add("_argmax", "", "expert with the greatest" + none, &Statistic::argmax);
+  }
+  if (drawn) {
+    add_estimates(table, groups);
   }
   return table;
 }

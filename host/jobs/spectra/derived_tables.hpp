@@ -24,7 +24,8 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, b
 /// The rows of /layer/. Roles are views of `rows`, which must outlive the result.
 std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows);
 
-results::SideTable layer_table(std::span<const results::StoredRow* const> rows);
+/// With `drawn` also how many of how many the statistics are of, and the estimates.
+results::SideTable layer_table(std::span<const results::StoredRow* const> rows, bool drawn);
 
 /// What is wrong with a file of spectra, one line each (Schema::validate).
 std::vector<std::string> validate_spectra(results::ResultsReader& reader);

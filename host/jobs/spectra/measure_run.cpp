@@ -2,6 +2,7 @@
 // their digest, angles of 1-D tensors), and the plan of a run that is not carried out.
 #include "measure_run.hpp"
 
+#include "draw_lines.hpp"
 #include "spectrum_job.hpp"
 
 #include "blas/blas_library.hpp"
@@ -54,6 +55,16 @@ std::string recipe_digest(const model::ModelIndex& index, bool heads) {
   return "sha256 " + hex(sha256(text));
 }
 
+/// What is drawn, or null.
+Json sample_json(const engine::RunSettings& settings) {
+  if (!settings.sample) {
+    return nullptr;
+  }
+  return {
+      {"experts", settings.sample->experts > 0 ? Json(settings.sample->experts) : Json(nullptr)},
+      {"seed", settings.sample->seed}};
+}
+
 /// Everything of /run/ and the fingerprint. `backends` are those that will work, `reader` the one
 /// that will read, asked before about every file (BulkReader::prepare()).
 results::RunDescription describe_run(const engine::RunSettings& settings,
@@ -74,6 +85,9 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
   run.fingerprint.emplace_back("null", measure::null_name(run.sign_flip_draws));
   run.fingerprint.emplace_back("vectors", std::to_string(run.vectors));
   run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
+  if (settings.sample) {
+    run.fingerprint.push_back(draw_line(settings.sample->seed));
+  }
   const std::string reshape = settings.indexing.reshape_out ? "out" : "none";
   run.fingerprint.emplace_back("reshape", reshape);
   Json inputs = engine::add_inputs(model.files, "", run);
@@ -95,16 +109,19 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
   run.inputs_json = inputs.dump(1);
 
   const measure::MeasureOptions& options = settings.options;
-  run.settings_json = engine::settings_text({{"mode", run.mode},
-                                             {"escalate", options.escalate},
-                                             {"svd_route", options.svd_route},
-                                             {"null", measure::null_name(run.sign_flip_draws)},
-                                             {"reshape", reshape},
-                                             {"heads", settings.indexing.heads},
-                                             {"lora", settings.indexing.lora},
-                                             {"vectors", options.vectors},
-                                             {"spectra", settings.store_spectra}},
-                                            settings);
+  run.settings_json =
+      engine::settings_text({{"mode", run.mode},
+                             {"escalate", options.escalate},
+                             {"svd_route", options.svd_route},
+                             {"null", measure::null_name(run.sign_flip_draws)},
+                             {"reshape", reshape},
+                             {"heads", settings.indexing.heads},
+                             {"lora", settings.indexing.lora},
+                             {"vectors", options.vectors},
+                             {"spectra", settings.store_spectra},
+                             {"sample", sample_json(settings)},
+                             {"order", settings.in_drawn_order ? "sampled" : "stored"}},
+                            settings);
 
   Json surroundings = engine::environment(settings, reader, backends);
   if (settings.indexing.heads || settings.indexing.lora) {

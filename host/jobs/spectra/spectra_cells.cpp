@@ -154,14 +154,15 @@ Maker made() {
 }
 
 /// Those that older programs wrote without, and those that were asked for.
-constexpr std::array<results::ColumnGroup, 7> kSpectraGroups = {
+constexpr std::array<results::ColumnGroup, 8> kSpectraGroups = {
     {{"sigma_error", "sigma_error"},
      {"theta", "theta"},
      {"signflip", "var_at_k_signflip"},
      {"spread", "var_at_k_signflip_mean"},
      {"spread_p", "var_at_k_signflip_p"},
      {"distance", "rand_distance_signflip"},
-     {"sampled", "theta_seed"}}};
+     {"sampled", "theta_seed"},
+     {"drawn", "draw"}}};
 
 constexpr std::array<results::SecondScale, 2> kSpectraScales = {
     {{"k", "number of singular values counted", measure::kVarAtK},

@@ -192,7 +192,15 @@ class SpectraChecker final : results::FileChecker {
   }
 
   void layer() {
-    table(jobs::layer_table({}));
+    const bool drawn = file_.exists("/matrix/draw");
+    table(jobs::layer_table({}, drawn));
+    if (drawn) {
+      require_attribute("/", "sample");
+      for (const results::StoredRow& row : rows_) {
+        require(row.draw >= -1 && row.draw_of >= -1 && row.draw < std::max(row.draw_of, 0),
+                "/matrix: " + results::row_key(row) + " has no place in a draw");
+      }
+    }
     attempt([&] {
       const results::h5::Dataset dataset = file_.open_dataset("/layer/count");
       std::vector<std::int64_t> counts(dataset.side(0));

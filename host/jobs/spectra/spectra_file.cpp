@@ -1,6 +1,7 @@
 // Owns what a file of `vindex measure` is: its row of the table of kinds, which groups of columns
 // it has, and what it says of its run. What it is checked for: spectra_check.cpp.
 #include "derived_tables.hpp"
+#include "draw_lines.hpp"
 #include "sample_columns.hpp"
 #include "spectra_cells.hpp"
 
@@ -11,6 +12,7 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace vindex::jobs {
@@ -36,7 +38,11 @@ constexpr results::MemberColumn kSpectraMembers[] = {
     results::kReasonColumn,
     {"method", "route to the singular values", &results::StoredRow::method},
     {"escalated", "1 where a stricter route replaced the first one",
-     &results::StoredRow::escalated}};
+     &results::StoredRow::escalated},
+    {"draw", "place in the draw of its (layer, block, role), -1 if none", &results::StoredRow::draw,
+     "drawn"},
+    {"draw_of", "matrices of that group in the model, -1 if it was not drawn",
+     &results::StoredRow::draw_of, "drawn"}};
 
 /// Weighted matrices have the sign flip always: it is their null; products have neither that nor
 /// bounds.
@@ -57,6 +63,9 @@ void add_spectra_groups(const results::FileDescription& description, model::Resu
   }
   if (description.sampled && !results::is_derived(table)) {
     groups.emplace_back("sampled");
+  }
+  if (draw_seed(description.fingerprint) && !results::is_derived(table)) {
+    groups.emplace_back("drawn");
   }
 }
 
@@ -144,7 +153,11 @@ results::Beside spectra_beside(const results::FileDescription& description,
                                results::BulkSource& /*bulk*/, bool whole) {
   results::Beside beside{.tables = {tensor_table(description.tensors, description.sampled, rows)}};
   if (whole) {
-    beside.tables.push_back(layer_table(rows));
+    const std::optional<std::string> seed = draw_seed(description.fingerprint);
+    beside.tables.push_back(layer_table(rows, seed.has_value()));
+    if (seed) {
+      beside.attributes.push_back({"sample", sample_attribute(rows, *seed)});
+    }
   }
   return beside;
 }

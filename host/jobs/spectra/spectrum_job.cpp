@@ -10,6 +10,9 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace vindex::jobs {
@@ -36,6 +39,21 @@ void sort_by_file(const engine::SelectedModel& model, std::vector<engine::RowWor
                    });
 }
 
+/// The first drawn of all groups, then the second ones, ...; what is of no draw last. Within a turn
+/// by role, so that matrices of one shape are neighbours and share a batch.
+void sort_by_draw(const engine::SelectedModel& model, std::vector<engine::RowWork>& works) {
+  const auto turn = [&](const engine::RowWork& work) {
+    const model::MatrixRecord& record =
+        model.index.matrices[static_cast<std::size_t>(work.matrices.front().matrix)];
+    const bool is_drawn = record.draw >= 0 && record.table == model::ResultTable::kMatrix;
+    return std::tuple(is_drawn ? record.draw : std::numeric_limits<std::int32_t>::max(),
+                      record.block, model::role_rank(record.role), std::string_view(record.role));
+  };
+  std::stable_sort(
+      works.begin(), works.end(),
+      [&](const engine::RowWork& a, const engine::RowWork& b) { return turn(a) < turn(b); });
+}
+
 }  // namespace
 
 std::vector<engine::RowWork> spectrum_works(
@@ -59,6 +77,9 @@ std::vector<engine::RowWork> spectrum_works(
   if (wanted.in_file_order) {
     sort_by_file(model, works);
   }
+  if (wanted.in_drawn_order) {
+    sort_by_draw(model, works);
+  }
   set_kinds(model.index, works);
   return works;
 }
@@ -66,7 +87,8 @@ std::vector<engine::RowWork> spectrum_works(
 RowOptions row_options(const engine::RunSettings& settings) {
   return {.store_spectra = settings.store_spectra,
           .sampled = settings.class_of != nullptr,
-          .in_file_order = settings.in_file_order};
+          .in_file_order = settings.in_file_order,
+          .in_drawn_order = settings.in_drawn_order};
 }
 
 engine::Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends,
@@ -75,7 +97,7 @@ engine::Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& bac
   engine::Lanes lanes{.calls = {},
                       .batch = limits.batch,
                       .held = limits.held_inputs,
-                      .in_order = wanted.in_file_order};
+                      .in_order = wanted.in_file_order || wanted.in_drawn_order};
   for (const auto& backend : backends) {
     lanes.calls.push_back(backend->limits().concurrent_calls);
   }

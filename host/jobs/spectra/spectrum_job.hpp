@@ -17,8 +17,9 @@ namespace vindex::jobs {
 /// What of RunSettings decides about rows beside how they are measured.
 struct RowOptions {
   bool store_spectra = true;
-  bool sampled = false;        ///< RunSettings::class_of
-  bool in_file_order = false;  ///< RunSettings::in_file_order
+  bool sampled = false;         ///< RunSettings::class_of
+  bool in_file_order = false;   ///< RunSettings::in_file_order
+  bool in_drawn_order = false;  ///< RunSettings::in_drawn_order
 };
 RowOptions row_options(const engine::RunSettings& settings);
 
@@ -52,7 +53,7 @@ class SpectrumJob final : public engine::Job {
 };
 
 /// What rows `rows` of `model` need on `backends`; see Job::works(). In file order: by shard and by
-/// where they lie in it.
+/// where they lie in it; in drawn order: by their places in the draws of their groups.
 std::vector<engine::RowWork> spectrum_works(
     const engine::SelectedModel& model,
     const std::vector<std::unique_ptr<measure::Backend>>& backends,
