@@ -104,9 +104,12 @@ void add_export(CLI::App& app, Session& session) {
   verb->add_option("--routing", options->others.routing,
                    fmt::format("File of `vindex routing` for phase 3 ({})", kJoined));
   verb->add_flag("--force", options->force, "Replace files that are there (never a results file)");
-  on_choice(*verb, session, [options] {
-    report::export_file(options->path, options->format, options->target, options->force,
-                        options->table, options->others);
+  on_choice(*verb, session, [&session, options] {
+    const std::string note = report::export_file(options->path, options->format, options->target,
+                                                 options->force, options->table, options->others);
+    if (!note.empty()) {
+      say(session, note);
+    }
     return Ending();
   });
 }

@@ -48,6 +48,21 @@ void require_served(const Format& format, const std::string& path, results::File
   }
 }
 
+/// What whoever reads the export alone would not know: that the rows are a sample.
+std::string left_out_text(const std::string& path, const ExportInput& input) {
+  std::vector<const results::StoredRow*> rows;
+  for (const results::StoredRow& row : input.rows) {
+    rows.push_back(&row);
+  }
+  const std::int64_t all = results::drawn_from(rows);
+  return all <= static_cast<std::int64_t>(rows.size())
+             ? std::string()
+             : fmt::format(
+                   "note: {} is a sample, {} of {} matrices of the model: counts, sums and "
+                   "extremes of what was written are not those of the whole",
+                   printable(path), rows.size(), all);
+}
+
 }  // namespace
 
 std::vector<std::string> export_formats() {
@@ -58,8 +73,9 @@ std::vector<std::string> export_formats() {
   return names;
 }
 
-void export_file(const std::string& path, const std::string& format, const std::string& target,
-                 bool replace, const std::string& table_text, const PhaseInputs& others) {
+std::string export_file(const std::string& path, const std::string& format,
+                        const std::string& target, bool replace, const std::string& table_text,
+                        const PhaseInputs& others) {
   const auto table = model::table_of_name(table_text);
   if (!table) {
     throw UsageError("E-EXPORT-TABLE", "table '" + printable(table_text) +
@@ -104,7 +120,7 @@ void export_file(const std::string& path, const std::string& format, const std::
     } else {
       candidate.write(input, target);
     }
-    return;
+    return left_out_text(path, input);
   }
   throw UsageError("E-EXPORT-FORMAT",
                    fmt::format("export format '{}' is unknown; there are {}", printable(format),

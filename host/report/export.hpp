@@ -22,9 +22,11 @@ std::vector<std::string> export_formats();
 /// Without `replace` no file that is there is touched, and a results file never is (both before any
 /// work). Errors: UsageError for a format that the file cannot serve (gate-vectors without vectors)
 /// or a table that it lacks, FormatError E-RESULTS-KIND for another kind of file in `others`,
-/// ConfigurationError E-EXPORT-MODEL for files of different models, OutputError, SystemError.
-void export_file(const std::string& path, const std::string& format, const std::string& target,
-                 bool replace = true, const std::string& table = "matrix",
-                 const PhaseInputs& others = {});
+/// ConfigurationError E-EXPORT-MODEL for files of different models, OutputError, SystemError;
+/// UsageError E-EXPORT-SAMPLE for gate-vectors of a sample of the experts. Gives a line for people
+/// where what was written is a sample, else nothing.
+std::string export_file(const std::string& path, const std::string& format,
+                        const std::string& target, bool replace = true,
+                        const std::string& table = "matrix", const PhaseInputs& others = {});
 
 }  // namespace vindex::report

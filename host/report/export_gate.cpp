@@ -46,6 +46,19 @@ std::map<std::int32_t, Experts> gate_layers(const std::vector<results::StoredRow
   return layers;
 }
 
+/// The layout has a place for every expert.
+void require_all_drawn(const std::map<std::int32_t, Experts>& layers) {
+  for (const auto& [layer, experts] : layers) {
+    const results::StoredRow& first = *experts.begin()->second;
+    if (first.draw_of > static_cast<std::int64_t>(experts.size())) {
+      throw UsageError("E-EXPORT-SAMPLE",
+                       fmt::format("gate-vectors: the file is a sample, {} of {} experts of layer "
+                                   "{}; measure the others first (--sample {})",
+                                   experts.size(), first.draw_of, layer, first.draw_of));
+    }
+  }
+}
+
 void require_uniform(const std::map<std::int32_t, Experts>& layers) {
   const results::StoredRow& first = *layers.begin()->second.begin()->second;
   for (const auto& [layer, experts] : layers) {
@@ -68,6 +81,7 @@ void require_uniform(const std::map<std::int32_t, Experts>& layers) {
 void export_gate_vectors(ExportInput& input, const std::string& folder) {
   static_assert(std::endian::native == std::endian::little, "the layout is little-endian");
   const std::map<std::int32_t, Experts> layers = gate_layers(input.rows);
+  require_all_drawn(layers);
   require_uniform(layers);
   const results::StoredRow& first = *layers.begin()->second.begin()->second;
   const std::size_t experts = layers.begin()->second.size();

@@ -5,6 +5,7 @@
 #include "export_formats.hpp"
 
 #include "core/json_document.hpp"
+#include "measure/finite_sample.hpp"
 #include "measure/metrics.hpp"
 #include "results/shown_cells.hpp"
 
@@ -28,7 +29,9 @@ struct PhaseSources {
 
 /// median_NAME, q25_NAME, q75_NAME.
 void add_quantiles(Json& out, const char* name, const std::vector<double>& values);
-/// `value` of the measured ones of `rows`.
+/// The group of `rows` as a draw (measure/finite_sample.hpp).
+measure::DrawnGroup drawn_rows(const Rows& rows);
+/// `value` of the measured ones of `rows`; where they were drawn, of those that stand for all.
 std::vector<double> values_of(const Rows& rows, double (*value)(const results::StoredRow&));
 /// var@64 of noise; NaN where shapes differ: a null is one of a shape.
 double common_null(const Rows& rows);

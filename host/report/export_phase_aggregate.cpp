@@ -167,12 +167,16 @@ Entry stages(const results::ShownCells& shown) {
 
 /// var@64 of the weights, which published cards of mixtures give as C4.
 void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
-  std::vector<double> medians, ratios;
+  std::vector<double> medians, ratios, errors;
   for (const auto& [layer, blocks] : layers) {
     std::string role;
     if (const Rows* rows = headline(blocks, role)) {
       medians.push_back(measure::quantile(values_of(*rows, var_at_64), 0.5));
       ratios.push_back(medians.back() / common_null(*rows));
+      if (const measure::DrawnGroup drawn = drawn_rows(*rows); drawn.is_drawn()) {
+        const std::vector<double> values = values_of(*rows, var_at_64);
+        errors.push_back(measure::estimate_quantile(values, 0.5, drawn.untried()).error);
+      }
     }
   }
   out["what"] = "var@64 of the weights, median of each layer, as published cards of mixtures";
@@ -182,6 +186,9 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
   out["min_var64"] = Json(measure::quantile(medians, 0.0));
   out["max_var64"] = Json(measure::quantile(medians, 1.0));
   add_quantiles(out, "var64_ratio", ratios);
+  if (!errors.empty()) {  // of a sample: how far the median of a layer may be off
+    out["greatest_layer_median_se"] = Json(measure::quantile(errors, 1.0));
+  }
 }
 
 }  // namespace

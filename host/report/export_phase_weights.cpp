@@ -3,6 +3,8 @@
 #include "export_phase.hpp"
 
 #include "core/json.hpp"
+#include "jobs/spectra/draw_lines.hpp"
+#include "measure/layer_statistics.hpp"
 
 #include <fmt/format.h>
 
@@ -27,13 +29,27 @@ Json summary(const Rows& rows) {
   Json out;
   const double null = common_null(rows);
   const std::vector<double> var64 = values_of(rows, var_at_64);
+  const measure::DrawnGroup drawn = drawn_rows(rows);
+  const auto add = [&](const char* name, const std::vector<double>& values) {
+    add_quantiles(out, name, values);
+    if (drawn.is_drawn()) {
+      const measure::MetricEstimates of = measure::estimates_of(values, drawn.untried());
+      out[fmt::format("median_{}_se", name)] = Json(of.median.error);
+      out[fmt::format("q25_{}_se", name)] = Json(of.q25.error);
+      out[fmt::format("q75_{}_se", name)] = Json(of.q75.error);
+    }
+  };
   out["count"] = var64.size();
-  add_quantiles(out, "var64", var64);
+  if (drawn.is_drawn()) {
+    out["n_measured"] = var64.size();
+    out["n_total"] = drawn.total;
+  }
+  add("var64", var64);
   out["var64_null"] = null;
   out["median_var64_ratio"] = Json(measure::quantile(var64, 0.5) / null);
-  add_quantiles(out, "s0_s1", values_of(rows, ratio));
-  add_quantiles(out, "effective_rank", values_of(rows, effective_rank));
-  add_quantiles(out, "stable_rank", values_of(rows, stable_rank));
+  add("s0_s1", values_of(rows, ratio));
+  add("effective_rank", values_of(rows, effective_rank));
+  add("stable_rank", values_of(rows, stable_rank));
   return out;
 }
 
@@ -88,12 +104,22 @@ void add_quantiles(Json& out, const char* name, const std::vector<double>& value
 
 std::vector<double> values_of(const Rows& rows, double (*value)(const results::StoredRow&)) {
   std::vector<double> out;
+  const measure::DrawnGroup drawn = drawn_rows(rows);
   for (const results::StoredRow* row : rows) {
-    if (row->status == measure::Status::kMeasured) {
+    if (row->status == measure::Status::kMeasured &&
+        (!drawn.is_drawn() || drawn.holds(row->draw))) {
       out.push_back(value(*row));
     }
   }
   return out;
+}
+
+measure::DrawnGroup drawn_rows(const Rows& rows) {
+  std::vector<measure::DrawnMember> members;
+  for (const results::StoredRow* row : rows) {
+    members.push_back(jobs::drawn_member(*row));
+  }
+  return measure::drawn_group(members);
 }
 
 Layers by_layer(const std::vector<results::StoredRow>& rows) {
@@ -129,6 +155,13 @@ Json phase_head(const results::FileDescription& description, const char* phase) 
   out["var64_denominator"] = "squared Frobenius norm (all singular values)";
   out["effective_rank"] = "exp of the entropy of s^2 / sum s^2";
   out["quantiles"] = "linear interpolation";
+  if (const auto seed = jobs::draw_seed(description.fingerprint)) {
+    out["sample"] = {
+        {"seed", *seed},
+        {"what",
+         "matrices of each layer and role drawn at random, n_measured of n_total; _se: "
+         "standard errors, finite-population corrected"}};
+  }
   return out;
 }
 
@@ -203,11 +236,19 @@ Json moe_config_document(const results::FileDescription& description, const Laye
     if (routed != blocks.end()) {
       std::set<std::int32_t> experts;
       Json& shapes = entry["expert_shapes"] = Json::object();
+      Json samples = Json::object();
       for (const auto& [role, members] : routed->second) {
         for (const results::StoredRow* row : members) {
           experts.insert(row->expert);
         }
         shapes[role] = {members.front()->rows, members.front()->cols};
+        if (const measure::DrawnGroup drawn = drawn_rows(members); drawn.is_drawn()) {
+          samples[role] = {{"n_measured", values_of(members, var_at_64).size()},
+                           {"n_total", drawn.total}};
+        }
+      }
+      if (!samples.empty()) {
+        entry["routed_sample"] = std::move(samples);
       }
       entry["n_routed_experts_measured"] = experts.size();
     }

@@ -74,20 +74,44 @@ GroupMembers members_of(std::span<const ShownMatrix> matrices) {
   return groups;
 }
 
+/// Of `members` only those that stand for the whole group; all where nothing was drawn.
+measure::DrawnGroup keep_drawn(std::span<const ShownMatrix> matrices,
+                               std::vector<std::size_t>& members) {
+  std::vector<measure::DrawnMember> drawn;
+  for (const std::size_t i : members) {
+    drawn.push_back({.draw = matrices[i].draw,
+                     .draw_of = matrices[i].draw_of,
+                     .is_tried = matrices[i].is_tried});
+  }
+  const measure::DrawnGroup group = measure::drawn_group(drawn);
+  if (group.is_drawn()) {
+    std::erase_if(members, [&](std::size_t i) { return !group.holds(matrices[i].draw); });
+  }
+  return group;
+}
+
 }  // namespace
 
 std::vector<ShownGroup> shown_groups(std::span<const ShownMatrix> matrices) {
   std::vector<ShownGroup> groups;
-  for (const std::vector<std::size_t>& members : members_of(matrices)) {
+  for (std::vector<std::size_t>& members : members_of(matrices)) {
     const ShownMatrix& first = matrices[members.front()];
     ShownGroup& group = groups.emplace_back();
     group.layer = first.layer;
     group.block = first.block;
     group.role = first.role;
-    group.count = std::count_if(members.begin(), members.end(),
-                                [&](std::size_t i) { return matrices[i].measured; });
+    const auto measured = [&] {
+      return std::count_if(members.begin(), members.end(),
+                           [&](std::size_t i) { return matrices[i].measured; });
+    };
+    group.count = measured();
     if (first.k > 0) {
       group.k = first.k;
+    }
+    const measure::DrawnGroup drawn = keep_drawn(matrices, members);
+    if (drawn.is_drawn()) {
+      group.n_measured = measured();
+      group.n_total = drawn.total;
     }
     const auto all = [&](const auto& number) { return member_values(matrices, members, number); };
     const auto median = [&](const auto& number) { return measure::quantile(all(number), 0.5); };
@@ -99,6 +123,9 @@ std::vector<ShownGroup> shown_groups(std::span<const ShownMatrix> matrices) {
     group.median = measure::quantile(values, 0.5);
     group.q25 = measure::quantile(values, 0.25);
     group.q75 = measure::quantile(values, 0.75);
+    if (drawn.is_drawn()) {
+      group.estimates = measure::estimates_of(values, drawn.untried());
+    }
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
     group.min = *least;
     group.max = *most;
@@ -232,6 +259,7 @@ ShownMatrix matrix_of(const results::StoredRow& row) {
   ShownMatrix matrix;
   static_cast<results::RowIdentity&>(matrix) = row;
   matrix.measured = row.status == measure::Status::kMeasured;
+  matrix.is_tried = row.status != measure::Status::kSkipped;
   matrix.reason = row.reason;
   return matrix;
 }
@@ -298,6 +326,7 @@ Shown rows_shown_now(const std::string& path, const ShowQuery& query) {
   const results::StatusCounts counts = results::count_statuses(all);
   shown.matrices_total = counts.total;
   shown.matrices_measured = counts.measured;
+  shown.n_total = results::drawn_from(all);
   shown.state = results::state_of(run, tables);
 
   expect_all_there(all, query.selection, path);

@@ -17,18 +17,28 @@ namespace vindex::report {
 
 namespace {
 
+void add_estimate(Json& to, const char* name, const measure::Estimate& estimate) {
+  to[fmt::format("{}_se", name)] = estimate.error;
+  to[fmt::format("{}_low", name)] = estimate.low;
+  to[fmt::format("{}_high", name)] = estimate.high;
+}
+
 Json head(const Shown& shown) {
-  return {{"schema", "vindex-show/1"},
-          {"file", shown.path},
-          {"state", shown.state},
-          {"table", model::table_name(shown.table)},
-          {"model", shown.model},
-          {"mode", shown.mode},
-          {"backend", shown.backend},
-          {"matrices_total", shown.matrices_total},
-          {"matrices_measured", shown.matrices_measured},
-          {"metric", shown.metric.name},
-          {"k", shown.metric.k ? Json(*shown.metric.k) : Json(nullptr)}};
+  Json out = {{"schema", "vindex-show/1"},
+              {"file", shown.path},
+              {"state", shown.state},
+              {"table", model::table_name(shown.table)},
+              {"model", shown.model},
+              {"mode", shown.mode},
+              {"backend", shown.backend},
+              {"matrices_total", shown.matrices_total},
+              {"matrices_measured", shown.matrices_measured},
+              {"metric", shown.metric.name},
+              {"k", shown.metric.k ? Json(*shown.metric.k) : Json(nullptr)}};
+  if (shown.n_total > 0) {
+    out["n_total"] = shown.n_total;
+  }
+  return out;
 }
 
 void add_numbers(Json& to, const ShownMetric& metric, const MetricNumbers& numbers) {
@@ -87,6 +97,15 @@ std::string groups_json(const Shown& shown) {
     one["q75"] = group.q75;
     one["min"] = group.min;
     one["max"] = group.max;
+    if (group.n_total > 0) {
+      one["n_measured"] = group.n_measured;
+      one["n_total"] = group.n_total;
+      one["mean"] = group.estimates.mean.value;
+      add_estimate(one, "mean", group.estimates.mean);
+      add_estimate(one, "median", group.estimates.median);
+      add_estimate(one, "q25", group.estimates.q25);
+      add_estimate(one, "q75", group.estimates.q75);
+    }
     if (shown.metric.has_null) {
       one["null"] = group.null;
       one["difference"] = group.difference;

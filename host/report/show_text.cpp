@@ -66,6 +66,20 @@ std::string z_text(double value) {
   return std::isnan(value) ? std::string(kNone) : fmt::format("{:+.1f}", value);
 }
 
+/// Two digits are what an error is known to.
+std::string error_text(double value) {
+  return std::isnan(value) ? std::string(kNone)
+         : value == 0.0    ? std::string("0")
+         : value < 9.95    ? fmt::format("{:#.2g}", value)
+                           : fmt::format("{:.0f}", value);
+}
+
+/// "16 of 384" where a group was drawn and is not whole.
+std::string count_text(const ShownGroup& group) {
+  return group.n_measured < group.n_total ? fmt::format("{} of {}", group.n_measured, group.n_total)
+                                          : std::to_string(group.count);
+}
+
 std::string layer_text(std::int32_t layer) { return layer < 0 ? kNone : std::to_string(layer); }
 
 /// Column headings and cells, put in one after the other.
@@ -158,6 +172,17 @@ std::string other_tables_text(const Shown& shown) {
   return text.empty() ? text : text + "\n";
 }
 
+/// What the numbers are not, where they are not of all that was selected.
+std::string standing_text(const Shown& shown) {
+  if (shown.n_total > shown.matrices_total) {
+    return fmt::format("a sample: {} of {} matrices of the model\n", shown.matrices_total,
+                       shown.n_total);
+  }
+  return shown.n_total == 0 && shown.state != "complete"
+             ? "unfinished: what is not whole is no random sample (measure --order sampled)\n"
+             : "";
+}
+
 }  // namespace
 
 std::string shown_headline(const Shown& shown) {
@@ -171,11 +196,12 @@ std::string shown_headline(const Shown& shown) {
     about = fmt::format("share of the squared norm in the first {} singular values",
                         shown.metric.k ? std::to_string(*shown.metric.k) : "k");
   }
-  return fmt::format("{}: {}, {} of {} {} measured (mode {}, back end {})\n{}{}{}{}\n",
+  const std::string sample = standing_text(shown);
+  return fmt::format("{}: {}, {} of {} {} measured (mode {}, back end {})\n{}{}{}{}{}\n",
                      printable(shown.path), shown.state, shown.matrices_measured,
                      shown.matrices_total, rows_text(shown.table), printable(shown.mode),
-                     printable(shown.backend), other_tables_text(shown), shown.metric.label(),
-                     about.empty() ? "" : ": ", about);
+                     printable(shown.backend), sample, other_tables_text(shown),
+                     shown.metric.label(), about.empty() ? "" : ": ", about);
 }
 
 std::string groups_text(const Shown& shown, std::size_t width, std::size_t max_lines) {
@@ -183,11 +209,15 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t max_l
   const std::vector<ShownGroup> groups = shown_groups(shown.matrices);
   Table table;
   table.column("layer", kNumber).column("block", kBlock).column("role", kRole);
-  table.column("n", given_up(1));
+  const bool is_drawn = shown.n_total > 0;
+  table.column("n", is_drawn ? kNumber : given_up(1));
   if (has_own_k(metric)) {
     table.column("k", kNumber);
   }
   table.column(heading(metric, "median"), kNumber);
+  if (is_drawn) {
+    table.column("+-", kNumber);
+  }
   table.column("q25..q75", dropped(1));
   if (metric.has_null) {
     table.column("noise", kNumber).column("diff", kNumber).column("ratio", kNumber);
@@ -206,11 +236,14 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t max_l
     ++lines;
     std::vector<std::string> cells = {layer_text(group.layer),
                                       std::string(model::block_name(group.block)),
-                                      printable(group.role), std::to_string(group.count)};
+                                      printable(group.role), count_text(group)};
     if (has_own_k(metric)) {
       cells.push_back(group.k ? std::to_string(*group.k) : kNone);
     }
     cells.push_back(shown_text(metric, group.median));
+    if (is_drawn) {
+      cells.push_back(error_text(group.estimates.median.error));
+    }
     cells.push_back(quartiles_text(metric, group));
     if (metric.has_null) {
       cells.push_back(shown_text(metric, group.null));
@@ -229,6 +262,13 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t max_l
   if (lines < groups.size()) {
     out += fmt::format("({} further groups: `vindex show {}`)\n", groups.size() - lines,
                        printable(shown.path));
+  }
+  if (is_drawn) {
+    out += wrapped_text(
+               "n: drawn at random and measured, of all in the model; +-: standard error "
+               "of the median over all of them",
+               width) +
+           "\n";
   }
   return out + silence_text(shown);
 }

@@ -19,9 +19,9 @@ namespace vindex::report {
 namespace {
 
 /// Numbers that say which matrix it is, or how it went.
-constexpr std::array<std::string_view, 11> kIdentity = {
-    "matrix", "k",      "slice",     "layer",     "expert",    "rows",
-    "cols",   "status", "escalated", "of_matrix", "seed_count"};
+constexpr std::array<std::string_view, 13> kIdentity = {
+    "matrix", "k",         "slice",     "layer",      "expert", "rows",   "cols",
+    "status", "escalated", "of_matrix", "seed_count", "draw",   "draw_of"};
 
 /// Between 0 and 1 by definition.
 constexpr std::array<std::string_view, 6> kShares = {

@@ -3,6 +3,7 @@
 // text and the JSON of all that.
 #pragma once
 
+#include "measure/layer_statistics.hpp"
 #include "measure/metrics.hpp"
 #include "model/selection.hpp"
 #include "results/result_row.hpp"
@@ -41,6 +42,7 @@ struct MetricNumbers {
 /// A selected matrix, measured or not.
 struct ShownMatrix : results::RowIdentity {
   bool measured = false;
+  bool is_tried = false;  ///< it has an outcome
   std::string reason;
   std::int32_t k = 0;  ///< of var_at_k; 0: another metric, or no informative k
   MetricNumbers numbers;
@@ -67,6 +69,7 @@ struct Shown {
   std::string path, model, mode, backend;
   std::string state;                                       ///< as RunStatus::state
   std::int64_t matrices_total = 0, matrices_measured = 0;  ///< rows of the table
+  std::int64_t n_total = 0;  ///< RunStatus::n_total of the table; 0: nothing was drawn
   ShownMetric metric;
   std::string sort_by;                ///< the column in full
   std::vector<ShownMatrix> matrices;  ///< the selected ones, in the file's order
@@ -81,14 +84,18 @@ struct Shown {
 /// itself.
 Shown read_shown(const std::string& path, const ShowQuery& query);
 
-/// Spread of a metric over the matrices of one (layer, block, role); NaN values are left out.
+/// Spread of a metric over the matrices of one (layer, block, role); NaN values are left out. Where
+/// the group was drawn, over those that drawn_group() holds (measure/finite_sample.hpp).
 struct ShownGroup {
   std::int32_t layer = -1;
   model::Block block = model::Block::kOther;
   std::string role;
-  std::int64_t count = 0;         ///< measured
-  std::int64_t values = 0;        ///< of them with a value
-  std::optional<std::int32_t> k;  ///< of var_at_k
+  std::int64_t count = 0;   ///< measured
+  std::int64_t values = 0;  ///< of them with a value
+  /// Of a drawn group: those that the numbers are of, and all in the model; 0 of 0: not drawn.
+  std::int64_t n_measured = 0, n_total = 0;
+  measure::MetricEstimates estimates;  ///< of a drawn group
+  std::optional<std::int32_t> k;       ///< of var_at_k
   double median = std::numeric_limits<double>::quiet_NaN();
   double q25 = std::numeric_limits<double>::quiet_NaN();
   double q75 = std::numeric_limits<double>::quiet_NaN();

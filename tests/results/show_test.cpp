@@ -198,6 +198,7 @@ TEST(ShowText, TableOfGroups) {
   const report::Shown all = shown(two_groups());
   EXPECT_EQ(report::shown_headline(all),
             "out.h5: partial, 7 of 9 matrices measured (mode default, back end cpu)\n"
+            "unfinished: what is not whole is no random sample (measure --order sampled)\n"
             "var@64: share of the squared norm in the first 64 singular values\n");
   EXPECT_EQ(
       report::groups_text(all, 100),
