@@ -56,7 +56,7 @@ std::string recipe_digest(const model::ModelIndex& index, bool heads) {
 }
 
 /// What is drawn, or null.
-Json sample_json(const engine::RunSettings& settings) {
+Json draw_json(const engine::RunSettings& settings) {
   if (!settings.sample) {
     return nullptr;
   }
@@ -119,7 +119,7 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
                              {"lora", settings.indexing.lora},
                              {"vectors", options.vectors},
                              {"spectra", settings.store_spectra},
-                             {"sample", sample_json(settings)},
+                             {"draw", draw_json(settings)},
                              {"order", settings.in_drawn_order ? "sampled" : "stored"}},
                             settings);
 
