@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,6 +13,9 @@ namespace vindex::measure {
 
 /// The k of var_at_k.
 inline constexpr std::array<std::int32_t, 9> kVarAtK = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+/// Where 64 stands among them.
+inline constexpr std::size_t kPlaceOf64 = 6;
+static_assert(kVarAtK[kPlaceOf64] == 64);
 
 /// The largest k chosen: the one that published figures use.
 inline constexpr std::int32_t kMaxInformativeK = 64;

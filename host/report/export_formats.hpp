@@ -4,6 +4,7 @@
 #include "export.hpp"
 
 #include "jobs/spectra/spectra_cells.hpp"
+#include "measure/var_at_k.hpp"
 #include "results/results_reader.hpp"
 
 #include <string>
@@ -23,9 +24,11 @@ struct ExportInput {
 };
 
 /// var_at_64 of a row, and of noise of its shape.
-inline double var_at_64(const results::StoredRow& row) { return jobs::var_at_k_of(row, 6); }
+inline double var_at_64(const results::StoredRow& row) {
+  return jobs::var_at_k_of(row, measure::kPlaceOf64);
+}
 inline double var_at_64_null(const results::StoredRow& row) {
-  return jobs::var_at_k_null_of(row, 6);
+  return jobs::var_at_k_null_of(row, measure::kPlaceOf64);
 }
 
 void export_csv(ExportInput& input, const std::string& target);

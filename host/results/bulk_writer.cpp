@@ -285,10 +285,10 @@ void write_rows(h5::File& file, const PresentArray& array, bool part,
 
 }  // namespace
 
-void write_arrays(h5::File& file, FileKind kind, const FileDescription& description,
+void write_arrays(h5::File& file, FileExtent kind, const FileDescription& description,
                   std::span<const StoredRow* const> rows, BulkSource& bulk) {
   const Schema& schema = schema_of(description.schema);
-  const bool bare = kind != FileKind::kWhole;
+  const bool bare = kind != FileExtent::kWhole;
   if (*schema.root_scale != '\0') {
     std::vector<std::int64_t> layers;
     for (const StoredRow* row : rows) {
@@ -309,7 +309,7 @@ void write_arrays(h5::File& file, FileKind kind, const FileDescription& descript
       write_scale<double>(file, path, found->second.doubles, scale.long_name, bare);
     }
   }
-  if (kind == FileKind::kDescription) {
+  if (kind == FileExtent::kDescription) {
     return;
   }
   for (const PresentArray& array : present_arrays(description)) {

@@ -23,7 +23,7 @@ void write_vectors(h5::File& file, const std::string& prefix,
 /// The scales and array columns of `description`'s schema along `rows`; the scale of the rows of
 /// the first table is there. A run description has the scales alone; a part one row per chunk,
 /// unfiltered but for the checksum.
-void write_arrays(h5::File& file, FileKind kind, const FileDescription& description,
+void write_arrays(h5::File& file, FileExtent kind, const FileDescription& description,
                   std::span<const StoredRow* const> rows, BulkSource& bulk);
 
 }  // namespace vindex::results

@@ -133,7 +133,7 @@ std::string publish_rows(const std::string& folder, const std::string& tag, std:
                          const FileDescription& description, std::span<const StoredRow* const> rows,
                          BulkSource& bulk) {
   MemoryStorage memory;
-  write_results(memory, "a part", FileKind::kPart, description, rows, bulk);
+  write_results(memory, "a part", FileExtent::kPart, description, rows, bulk);
   Sha256 sha;
   sha.update(memory.bytes());
   const std::string digest = hex(sha.finish()).substr(0, kDigestLength);
@@ -148,7 +148,7 @@ void publish_run(const std::string& folder, const std::string& tag,
                  const FileDescription& description, std::span<const StoredRow* const> rows) {
   NoBulk none;
   MemoryStorage memory;
-  write_results(memory, "a run description", FileKind::kDescription, description, rows, none);
+  write_results(memory, "a run description", FileExtent::kDescription, description, rows, none);
   Sha256 sha;
   sha.update(memory.bytes());
   publish_image(folder + "/run-" + tag + kExtension, memory,
@@ -173,7 +173,7 @@ void blame_sources(const SourcePool& pool) {
 void write_valid(const AtomicFile& file, const FileDescription& description,
                  std::span<const StoredRow* const> rows, SourcePool& pool) {
   FileStorage storage = FileStorage::borrow(file.descriptor(), file.temporary_path());
-  write_results(storage, file.temporary_path(), FileKind::kWhole, description, rows, pool);
+  write_results(storage, file.temporary_path(), FileExtent::kWhole, description, rows, pool);
   storage.rethrow_failure();
 }
 

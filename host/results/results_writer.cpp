@@ -93,10 +93,10 @@ void write_second_scales(TableWriter& table, const CellTable& declared,
   }
 }
 
-void write_table(h5::File& file, model::ResultTable which, FileKind kind,
+void write_table(h5::File& file, model::ResultTable which, FileExtent kind,
                  const FileDescription& description, std::span<const StoredRow* const> rows,
                  const MatrixNumbers& numbers) {
-  const bool bare = kind != FileKind::kWhole;
+  const bool bare = kind != FileExtent::kWhole;
   const Schema& schema = schema_of(description.schema);
   const std::string group = table_group(schema, which);
   const std::vector<Column> columns = table_columns(schema, table_layout(description, which));
@@ -127,8 +127,8 @@ void write_table(h5::File& file, model::ResultTable which, FileKind kind,
 }
 
 void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTable which,
-                          FileKind kind, std::span<const StoredRow* const> rows) {
-  const bool bare = kind != FileKind::kWhole;
+                          FileExtent kind, std::span<const StoredRow* const> rows) {
+  const bool bare = kind != FileExtent::kWhole;
   TableWriter table(file, resume_group(which), schema.dimension, rows.size(),
                     "row of " + table_group(schema, which) + "/", {}, bare);
   const std::vector<Column> columns = resume_columns(schema);
@@ -138,7 +138,7 @@ void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTab
   }
 }
 
-void write_resume(h5::File& file, FileKind kind, const FileDescription& description,
+void write_resume(h5::File& file, FileExtent kind, const FileDescription& description,
                   std::span<const StoredRow* const> matrices) {
   const Schema& schema = schema_of(description.schema);
   write_resume_columns(file, schema, model::ResultTable::kMatrix, kind, matrices);
@@ -149,7 +149,7 @@ void write_resume(h5::File& file, FileKind kind, const FileDescription& descript
   }
   file.write_strings("/resume/fingerprint_name", names);
   file.write_strings("/resume/fingerprint_value", values);
-  file.set_attribute("/resume", "part", std::int64_t{kind == FileKind::kWhole ? 0 : 1});
+  file.set_attribute("/resume", "part", std::int64_t{kind == FileExtent::kWhole ? 0 : 1});
   if (!schema.has_spectra) {
     write_cell_resume(file, description);
     return;
@@ -171,9 +171,9 @@ void write_run(h5::File& file, const FileDescription& description) {
   file.write_text("/run/config", description.config);
 }
 
-void write_root(h5::File& file, FileKind kind, const FileDescription& description,
+void write_root(h5::File& file, FileExtent kind, const FileDescription& description,
                 const StatusCounts& counts, bool all_rows_done) {
-  const bool complete = kind == FileKind::kWhole && all_rows_done;
+  const bool complete = kind == FileExtent::kWhole && all_rows_done;
   const Schema& schema = schema_of(description.schema);
   file.set_attribute("/", "Conventions", std::string("CF-1.11"));
   file.set_attribute("/", "title", description.title);
@@ -226,7 +226,7 @@ StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
   return counts;
 }
 
-void write_results(Storage& storage, const std::string& label, FileKind kind,
+void write_results(Storage& storage, const std::string& label, FileExtent kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
                    BulkSource& bulk) {
   expects(
@@ -243,16 +243,16 @@ void write_results(Storage& storage, const std::string& label, FileKind kind,
     const auto own = rows_of(rows, table);
     write_table(file, table, kind, description, own, numbers);
     if (schema.has_spectra) {
-      write_spectra(file, bulk_prefix(table), kind != FileKind::kWhole,
+      write_spectra(file, bulk_prefix(table), kind != FileExtent::kWhole,
                     has_top_only(table, description.fast()), own, bulk);
       write_vectors(file, bulk_prefix(table), own, bulk);
     }
   };
   write_rows(model::ResultTable::kMatrix);
   write_arrays(file, kind, description, matrices, bulk);
-  if (kind != FileKind::kPart) {
+  if (kind != FileExtent::kPart) {
     if (schema.beside != nullptr) {
-      write_beside(file, schema.beside(description, matrices, bulk, kind == FileKind::kWhole));
+      write_beside(file, schema.beside(description, matrices, bulk, kind == FileExtent::kWhole));
     }
     write_run(file, description);
   }

@@ -13,7 +13,7 @@
 
 namespace vindex::results {
 
-enum class FileKind : std::uint8_t {
+enum class FileExtent : std::uint8_t {
   kWhole,        ///< OUT.h5
   kPart,         ///< rows only: no tables beside them, no /run/
   kDescription,  ///< what merging needs beside parts: every row `skipped`, Schema::beside, /run/
@@ -22,7 +22,7 @@ enum class FileKind : std::uint8_t {
 /// Writes `rows` (in the file's row order, all tables) and everything derived from them. Memory:
 /// the columns of /matrix/ and one chunk of a spectrum. Errors: those of `bulk` and of `storage`;
 /// Error (internal) if the library fails otherwise.
-void write_results(Storage& storage, const std::string& label, FileKind kind,
+void write_results(Storage& storage, const std::string& label, FileExtent kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
                    BulkSource& bulk);
 

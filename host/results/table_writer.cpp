@@ -40,9 +40,9 @@ h5::Type SideColumn::type() const {
       values);
 }
 
-void write_side_table(h5::File& file, const SideTable& table, bool bare) {
+void write_side_table(h5::File& file, const SideTable& table) {
   TableWriter writer(file, table.group, table.dimension, table.rows, table.long_name,
-                     table.coordinates, bare);
+                     table.coordinates);
   for (const SideColumn& column : table.columns) {
     std::visit(
         [&](const auto& list) {

@@ -138,7 +138,7 @@ void add_column(SideTable& to, const Rows& from, std::string name, std::string u
       {std::move(name), std::move(long_name), std::move(units), std::move(values)});
 }
 
-/// `bare` as TableWriter's.
-void write_side_table(h5::File& file, const SideTable& table, bool bare = false);
+/// Writes a whole table, with its scale. Errors: those of TableWriter.
+void write_side_table(h5::File& file, const SideTable& table);
 
 }  // namespace vindex::results

@@ -3,12 +3,12 @@
 
 #include "core/digest.hpp"
 #include "measure/metrics.hpp"
+#include "measure/var_at_k.hpp"
 #include "results/results_reader.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <mutex>
@@ -36,8 +36,7 @@ Place place_of(const std::vector<results::Column>& columns, std::string_view nam
                std::string_view suffix) {
   Place place;
   if (name == "var_at_64") {
-    const auto* const at = std::find(measure::kVarAtK.begin(), measure::kVarAtK.end(), 64);
-    place.element = static_cast<std::size_t>(at - measure::kVarAtK.begin());
+    place.element = measure::kPlaceOf64;
     name = "var_at_k";
   }
   const std::string wanted = fmt::format("{}{}", name, suffix);

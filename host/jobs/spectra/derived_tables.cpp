@@ -155,8 +155,6 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, b
 }
 
 std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows) {
-  constexpr std::size_t kVarAt64 = 6;
-  static_assert(measure::kVarAtK[kVarAt64] == 64);
   std::vector<measure::LayerRow> input;
   input.reserve(rows.size());
   for (const results::StoredRow* row : rows) {
@@ -169,8 +167,8 @@ std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* c
     one.cols = row->cols;
     one.measured = row->status == measure::Status::kMeasured;
     one.drawn = drawn_member(*row);
-    one.var_at_64 = var_at_k_of(*row, kVarAt64);
-    one.var_at_64_null = var_at_k_null_of(*row, kVarAt64);
+    one.var_at_64 = var_at_k_of(*row, measure::kPlaceOf64);
+    one.var_at_64_null = var_at_k_null_of(*row, measure::kPlaceOf64);
     one.stable_rank = metric_of(*row, measure::Metric::kStableRank);
     one.effective_rank = metric_of(*row, measure::Metric::kEffectiveRank);
     one.sigma_ratio_1_2 = metric_of(*row, measure::Metric::kSigmaRatio12);
