@@ -45,10 +45,10 @@ std::vector<Real> room(std::int64_t count) {
 }
 
 /// Orders below, at and above ends of blocks and crossovers.
-constexpr std::int64_t kOrders[] = {1, 2, 31, 32, 33, 127, 128, 129, 160, 161, 300};
+constexpr std::int64_t kOrders[] = {1, 2, 31, 32, 33, 112, 127, 128, 129, 160, 161, 300};
 constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {
-    {1, 1},     {2, 1},     {1, 33},    {33, 32},   {128, 128}, {129, 129}, {160, 161},
-    {400, 161}, {161, 400}, {128, 300}, {300, 128}, {300, 129}, {300, 300}};
+    {1, 1},     {2, 1},     {1, 33},    {33, 32},   {112, 97},  {300, 112}, {128, 128}, {129, 129},
+    {160, 161}, {400, 161}, {161, 400}, {128, 300}, {300, 128}, {300, 129}, {300, 300}};
 
 class StepsOfLapack : public ::testing::Test {
  protected:
@@ -290,6 +290,14 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
     worst = std::max(worst, std::fabs(a[i] - b[i]));
   }
   return worst;
+}
+
+TEST_F(StepsOfLapack, APieceIsAllThatFitsInWholeSixtyFours) {
+  EXPECT_EQ(steps::piece_of(100, 10.0, 1000), 100);
+  EXPECT_EQ(steps::piece_of(100, 10.0, 999), 64);
+  EXPECT_EQ(steps::piece_of(1000, 10.0, 2000), 192);
+  EXPECT_EQ(steps::piece_of(1000, 1e18, 1), 64);
+  EXPECT_EQ(steps::piece_of(50, 1e18, 1), 64);
 }
 
 TEST_F(StepsOfLapack, ProductsInPiecesAreTheProduct) {

@@ -27,7 +27,7 @@ Found whole_syevr(std::int64_t n, Columns<double> a, std::int64_t count, double*
   const auto order = as_int(n);
   const auto lda = as_int(a.stride);
   const auto first = as_int(n - count + 1);
-  const auto work_size = as_int(kSyevrWork * n);
+  const auto work_size = as_int(34 * n);  // its blocks, and so its bits, follow from it
   const auto integer_size = as_int(10 * n);
   const double unused = 0.0;
   Found found;

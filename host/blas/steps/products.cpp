@@ -24,16 +24,11 @@ bool whole_potrf(std::int64_t n, Columns<double> a) {
   return info == 0;
 }
 
-/// Calls piece(first, count) for 0..count in pieces of at most `whole` flop, or of kLeastPiece.
+/// Calls piece(first, count) for all of `count`.
 template <typename Piece>
 void in_pieces(std::int64_t count, double flop_each, std::int64_t whole,
                const std::stop_token& stop, const Piece& piece) {
-  const double fitting = static_cast<double>(whole) / std::max(flop_each, 1.0);
-  const std::int64_t most =
-      fitting >= static_cast<double>(count)
-          ? count
-          : kLeastPiece *
-                std::max(static_cast<std::int64_t>(fitting) / kLeastPiece, std::int64_t{1});
+  const std::int64_t most = piece_of(count, flop_each, whole);
   for (std::int64_t first = 0; first < count; first += most) {
     throw_if_stopped(stop);
     piece(first, std::min(most, count - first));
@@ -41,6 +36,14 @@ void in_pieces(std::int64_t count, double flop_each, std::int64_t whole,
 }
 
 }  // namespace
+
+std::int64_t piece_of(std::int64_t count, double flop_each, std::int64_t whole) {
+  const double fitting = static_cast<double>(whole) / std::max(flop_each, 1.0);
+  return fitting >= static_cast<double>(count)
+             ? count
+             : kLeastPiece *
+                   std::max(static_cast<std::int64_t>(fitting) / kLeastPiece, std::int64_t{1});
+}
 
 bool potrf(std::int64_t n, Columns<double> a, const std::stop_token& stop, std::int64_t whole) {
   throw_if_stopped(stop);

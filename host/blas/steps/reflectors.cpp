@@ -115,7 +115,7 @@ void orgqr(std::int64_t m, std::int64_t n, Columns<double> a, const double* tau,
   // From the last reflectors to the first: those behind `done` without blocks, at most
   // kReflectorCrossover.
   std::int64_t done =
-      std::max<std::int64_t>(ceil_divide(n - kReflectorCrossover, kBlock) * kBlock, 0);
+      ceil_divide(std::max(n - kReflectorCrossover, std::int64_t{0}), kBlock) * kBlock;
   const auto clear_above = [&](std::int64_t rows, std::int64_t first, std::int64_t end) {
     for (std::int64_t j = first; j < end; ++j) {
       std::fill_n(a.at(0, j), rows, 0.0);

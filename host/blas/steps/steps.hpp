@@ -85,6 +85,10 @@ void syevr(std::int64_t n, Columns<double> a, std::int64_t count, double* values
 /// half a second.
 inline constexpr std::int64_t kWholeProduct = 20'000'000'000;
 
+/// How many of `count` rows or columns, of `flop_each`, one product takes: all of them up to
+/// `whole` flop, else as many as fit, a multiple of 64 and at least as many.
+std::int64_t piece_of(std::int64_t count, double flop_each, std::int64_t whole = kWholeProduct);
+
 /// C = op(A) op(B), all row-major and without gaps: C is rows x cols, op(A) rows x depth. Beyond
 /// `whole` flop by blocks of rows, whose last bits may differ from those of one call.
 void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::int64_t rows, std::int64_t cols,

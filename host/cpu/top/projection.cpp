@@ -10,6 +10,7 @@
 #include "orthonormal.hpp"
 
 #include "blas/blas.hpp"
+#include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/stopwatch.hpp"
@@ -97,9 +98,9 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
 
   const Stopwatch watch(seconds);
   WorkArray<double> projected(workspace, count * count, "the projected matrix");
-  blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(count), as_int(count),
-                           as_int(p), 1.0, out.basis.data(), as_int(p), out.residual.data(),
-                           as_int(p), 0.0, projected.data(), as_int(count));
+  // Columns are the rows of a row-major matrix.
+  blas::steps::gemm(CblasNoTrans, CblasTrans, count, count, p, out.residual.data(),
+                    out.basis.data(), projected.data(), workspace.stop());
   out.values.resize(static_cast<std::size_t>(count));
   {
     WorkArray<double> work(workspace, count * (kLapackBlock + 3), "Rayleigh-Ritz");
