@@ -33,8 +33,8 @@ void add_merge(CLI::App& app, Session& session) {
       say(session, fmt::format("{} rows were in two parts with the same bits", merged.same_twice));
     }
     if (merged.passed_over > 0) {
-      say(session, fmt::format("{} rows were measured twice; the parts that were recorded first "
-                               "to finish their share count",
+      say(session, fmt::format("{} rows were measured twice: those of the parts that records name "
+                               "are taken",
                                merged.passed_over));
     }
     const results::RunStatus status = results::read_status(options->output);

@@ -82,6 +82,7 @@ MergeOutcome merge_parts(const std::vector<std::string>& parts, const std::strin
   for (const std::string& part : inputs.parts) {
     gathered.add_file(part, has_earlier ? Doubles::kEarlier : Doubles::kSame);
   }
+  const std::int64_t merged_before = gathered.doubles().passed_over;
   for (const std::string& part : inputs.others) {
     gathered.add_file(part, Doubles::kEarlier);
   }
@@ -102,7 +103,7 @@ MergeOutcome merge_parts(const std::vector<std::string>& parts, const std::strin
   return {.rows = static_cast<std::int64_t>(rows.size()),
           .missing = missing,
           .same_twice = gathered.doubles().same,
-          .passed_over = gathered.doubles().passed_over};
+          .passed_over = gathered.doubles().passed_over - merged_before};
 }
 
 }  // namespace vindex::results

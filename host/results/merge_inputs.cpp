@@ -61,8 +61,7 @@ std::string list_text(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
     text += (i == 0 ? "" : ", ") + printable(names[i]);
   }
-  return names.size() > kMostNamed ? fmt::format("{} and {} more", text, names.size() - kMostNamed)
-                                   : text;
+  return names.size() > kMostNamed ? text + " and more" : text;
 }
 
 /// "worker 1 of 3 has not finished" of every one of the counts whose workers left records or runs.
@@ -84,20 +83,18 @@ std::vector<std::string> unfinished_workers(const std::string& folder) {
   }
   const std::int32_t count = *counts.begin();
   std::vector<std::string> lines;
-  std::int32_t open_shares = 0;
-  for (std::int32_t share = 0; share < count; ++share) {
+  if (is_claimed) {
+    const auto done = std::count_if(tags.begin(), tags.end(), [&](const std::string& tag) {
+      return share_of_tag(tag, count).has_value();
+    });
+    return {fmt::format("{} of {} claimed shares are finished", done, count)};
+  }
+  for (std::int32_t share = 0; share < count && lines.size() <= kMostNamed; ++share) {
     const std::string tag = worker_tag(share, count);
-    if (finished.contains(tag)) {
-      continue;
-    }
-    ++open_shares;
-    if (!is_claimed && lines.size() <= kMostNamed) {
+    if (!finished.contains(tag)) {
       lines.push_back(fmt::format("worker {} of {} has not {}", share, count,
                                   begun.contains(tag) ? "finished" : "begun"));
     }
-  }
-  if (is_claimed && open_shares > 0) {
-    lines.push_back(fmt::format("{} of {} claimed shares are not finished", open_shares, count));
   }
   return lines;
 }

@@ -43,8 +43,12 @@ bool remove_if_stale(const std::string& folder, const std::string& name, const F
 
 }  // namespace
 
+std::string lock_path(const std::string& folder, const std::string& tag) {
+  return folder + "/" + tag + kLockSuffix;
+}
+
 RunLock::RunLock(const std::string& folder, const std::string& tag)
-    : file_(folder + "/" + tag + kLockSuffix), refreshed_(monotonic_seconds()) {
+    : file_(lock_path(folder, tag)), refreshed_(monotonic_seconds()) {
   const FileClock clock(folder);
   for (const std::string& name : locks_in(folder)) {
     const std::string other_tag = tag_of(name);
@@ -69,7 +73,7 @@ void RunLock::refresh() {
 std::string RunLock::owner() const { return file_.content().substr(0, file_.content().find('\n')); }
 
 bool is_held(const std::string& folder, const std::string& tag, const std::string& owner) {
-  const std::string path = folder + "/" + tag + kLockSuffix;
+  const std::string path = lock_path(folder, tag);
   return read_small_file(path) == owner + "\n" && !is_stale_lock(path, FileClock(folder));
 }
 
@@ -82,9 +86,8 @@ std::vector<std::string> locked_tags(const std::string& folder) {
 std::vector<std::string> live_tags(const std::string& folder) {
   std::vector<std::string> tags = locked_tags(folder);
   const FileClock clock(folder);
-  std::erase_if(tags, [&](const std::string& tag) {
-    return is_stale_lock(folder + "/" + tag + kLockSuffix, clock);
-  });
+  std::erase_if(
+      tags, [&](const std::string& tag) { return is_stale_lock(lock_path(folder, tag), clock); });
   return tags;
 }
 

@@ -28,6 +28,9 @@ class RunLock {
 /// True where the live process `owner` (RunLock::owner()) holds the lock of worker `tag`.
 bool is_held(const std::string& folder, const std::string& tag, const std::string& owner);
 
+/// The lock of worker `tag`, which need not be there.
+std::string lock_path(const std::string& folder, const std::string& tag);
+
 /// Tags of the locks in `folder`, also of dead processes; and those of live ones.
 std::vector<std::string> locked_tags(const std::string& folder);
 std::vector<std::string> live_tags(const std::string& folder);

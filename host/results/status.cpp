@@ -123,6 +123,12 @@ RunStatus read_status(const std::string& path) {
     status.workers = workers;
     status.gone = static_cast<std::int32_t>(heartbeats.all.size() - heartbeats.alive.size());
     status.worker_list = list_workers(folder, heartbeats);
+    if (status.left + status.derived_left == 0) {
+      // Earlier versions left no records.
+      for (WorkerStatus& worker : status.worker_list) {
+        worker.state = worker.state == WorkerState::kStopped ? WorkerState::kDone : worker.state;
+      }
+    }
     add_shares(status, records);
     if (status.shares_total > 0 && status.rate_per_second > 0.0) {
       // Who finishes early goes on with what is left.

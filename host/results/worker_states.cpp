@@ -50,6 +50,30 @@ void set_owner(WorkerStatus& worker, const std::string& owner) {
   }
 }
 
+/// Worker `tag` by its lock and its heartbeat.
+WorkerStatus look_at(const std::string& folder, const std::string& tag,
+                     const Heartbeats& heartbeats, const FileClock& clock) {
+  WorkerStatus worker;
+  worker.tag = tag;
+  // In this order: who ends properly meanwhile removes the heartbeat first and then the lock.
+  const std::string lock = lock_path(folder, tag);
+  const bool is_alive = file_exists(lock) && !is_stale_lock(lock, clock);
+  const auto found = heartbeats.all.find(tag);
+  if (found != heartbeats.all.end()) {
+    const Heartbeat& heartbeat = found->second;
+    set_owner(worker, heartbeat.owner);
+    worker.own_total = heartbeat.progress.own_total;
+    worker.own_done = heartbeat.progress.own_done;
+    worker.rate_per_second = heartbeat.progress.rate_per_second;
+    worker.pace = heartbeat.progress.pace;
+    worker.seen_seconds = heartbeat_age(folder, tag, clock.now());
+  }
+  worker.state = is_alive                                          ? WorkerState::kAlive
+                 : worker.seen_seconds >= 0.0 || file_exists(lock) ? WorkerState::kDead
+                                                                   : WorkerState::kStopped;
+  return worker;
+}
+
 }  // namespace
 
 const char* worker_state_name(WorkerState state) {
@@ -109,36 +133,17 @@ void mark_slow(std::vector<WorkerStatus>& workers) {
 
 std::vector<WorkerStatus> list_workers(const std::string& folder, const Heartbeats& heartbeats) {
   const std::set<std::string> tags = tags_in(folder, heartbeats);
-  const std::vector<std::string> records = record_tags(folder);
-  const std::vector<std::string> left_locks = locked_tags(folder);
-  const std::vector<std::string> live = live_tags(folder);
-  const auto has = [](const std::vector<std::string>& list, const std::string& tag) {
-    return std::find(list.begin(), list.end(), tag) != list.end();
-  };
-  const std::time_t now = heartbeats.all.empty() ? 0 : FileClock(folder).now();
+  const std::vector<std::string> listed = record_tags(folder);
+  const std::set<std::string> records(listed.begin(), listed.end());
+  const FileClock clock(folder);
   std::vector<WorkerStatus> shares;
   std::vector<WorkerStatus> claimers;
   std::int32_t count = 0;
   for (const std::string& tag : tags) {
-    const bool is_share = share_of_tag(tag, count_of_tag(tag)).has_value();
-    WorkerStatus worker;
-    worker.tag = tag;
-    const auto heartbeat = heartbeats.all.find(tag);
-    if (heartbeat != heartbeats.all.end()) {
-      set_owner(worker, heartbeat->second.owner);
-      worker.own_total = heartbeat->second.progress.own_total;
-      worker.own_done = heartbeat->second.progress.own_done;
-      worker.rate_per_second = heartbeat->second.progress.rate_per_second;
-      worker.pace = heartbeat->second.progress.pace;
-      worker.seen_seconds = heartbeat_age(folder, tag, now);
-    }
-    const bool is_alive = has(live, tag);
-    const bool left_something = heartbeat != heartbeats.all.end() || has(left_locks, tag);
-    worker.state = is_alive                        ? WorkerState::kAlive
-                   : is_share && has(records, tag) ? WorkerState::kDone
-                   : left_something                ? WorkerState::kDead
-                                                   : WorkerState::kStopped;
-    if (is_share) {
+    WorkerStatus worker = look_at(folder, tag, heartbeats, clock);
+    if (share_of_tag(tag, count_of_tag(tag))) {
+      const bool is_done = worker.state != WorkerState::kAlive && records.contains(tag);
+      worker.state = is_done ? WorkerState::kDone : worker.state;
       count = std::max(count, count_of_tag(tag));
       shares.push_back(std::move(worker));
     } else if (worker.state != WorkerState::kStopped) {  // else it has left its shares to others
@@ -150,7 +155,7 @@ std::vector<WorkerStatus> list_workers(const std::string& folder, const Heartbea
     if (!tags.contains(tag)) {
       WorkerStatus& worker = shares.emplace_back();
       worker.tag = tag;
-      worker.state = has(records, tag) ? WorkerState::kDone : WorkerState::kAbsent;
+      worker.state = records.contains(tag) ? WorkerState::kDone : WorkerState::kAbsent;
     }
   }
   for (WorkerStatus& worker : shares) {
