@@ -39,9 +39,6 @@ struct Shared {
   ~Shared() { stop(); }
   /// Nobody goes on computing, or waits for rows to be taken. The pool's end waits for its threads.
   void stop() {
-    if (claims != nullptr) {
-      claims->stop();
-    }
     if (pool != nullptr) {
       pool->stop();
       rows->stop();
@@ -236,17 +233,18 @@ class Runner {
     shared->staging = std::make_unique<StagingPool>(
         [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
     const Lanes lanes = shared->job->lanes();
-    WorkerPool::Next next;
+    WorkerPool::Source source;
     if (run_.worker.claims) {
       begin_claims();
-      next = [shared] { return shared->claims->next(); };
+      source = {.next = [shared] { return shared->claims->next(); },
+                .stop = [shared] { shared->claims->stop(); }};
     } else {
-      next = [shared, at = std::size_t{0}]() mutable {
+      source = {.next = [shared, at = std::size_t{0}]() mutable {
         return at < shared->plan.units.size() ? &shared->plan.units[at++] : nullptr;
-      };
+      }};
     }
     shared->pool = std::make_unique<WorkerPool>(
-        std::move(next), unit_budget - kept, lanes.calls,
+        std::move(source), unit_budget - kept, lanes.calls,
         [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
           return std::make_shared<UnitStream>(
               shared->job->models(), unit,

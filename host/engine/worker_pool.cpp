@@ -30,15 +30,16 @@ std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
 WorkerPool::WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
                        const std::vector<std::int32_t>& calls, Load load, Process process,
                        std::function<void()> finished)
-    : WorkerPool(
-          [&units, at = std::size_t{0}]() mutable {
-            return at < units.size() ? &units[at++] : nullptr;
-          },
-          ram_budget, calls, std::move(load), std::move(process), std::move(finished)) {}
+    : WorkerPool(Source{.next =
+                            [&units, at = std::size_t{0}]() mutable {
+                              return at < units.size() ? &units[at++] : nullptr;
+                            }},
+                 ram_budget, calls, std::move(load), std::move(process), std::move(finished)) {}
 
-WorkerPool::WorkerPool(Next next, std::uint64_t ram_budget, const std::vector<std::int32_t>& calls,
-                       Load load, Process process, std::function<void()> finished)
-    : next_(std::move(next)),
+WorkerPool::WorkerPool(Source source, std::uint64_t ram_budget,
+                       const std::vector<std::int32_t>& calls, Load load, Process process,
+                       std::function<void()> finished)
+    : source_(std::move(source)),
       budget_(std::make_shared<MemoryBudget>(ram_budget)),
       load_(std::move(load)),
       process_(std::move(process)),
@@ -74,6 +75,7 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::stop() {
   stopped_ = true;
+  source_.stop();
   budget_->stop();
   queue_.close();
   const std::lock_guard lock(mutex_);
@@ -101,7 +103,7 @@ void WorkerPool::fail(std::exception_ptr error) {
 
 void WorkerPool::begin_units(std::size_t ahead) {
   try {
-    while (const WorkUnit* const unit = next_()) {
+    while (const WorkUnit* const unit = source_.next()) {
       auto lease = MemoryLease::take(budget_, unit->memory_bytes);
       if (lease == nullptr || stopped_) {
         break;

@@ -35,8 +35,13 @@ class WorkerPool {
   /// order.
   using Load =
       std::function<std::shared_ptr<LoadedUnit>(const WorkUnit&, std::shared_ptr<MemoryLease>)>;
-  /// The next unit to load, or null at the end; may wait. On the pool's own thread.
-  using Next = std::function<const WorkUnit*()>;
+  /// Where units come from.
+  struct Source {
+    /// The next unit to load, or null at the end; may wait. On the pool's own thread.
+    std::function<const WorkUnit*()> next;
+    /// Ends that waiting: from then on there are no more. From any thread.
+    std::function<void()> stop = [] {};
+  };
   /// Called on a consumer's thread; an exception out of it ends the pool (failure()).
   using Process = std::function<void(LoadedUnit&, std::size_t device)>;
 
@@ -46,9 +51,9 @@ class WorkerPool {
   WorkerPool(const std::vector<WorkUnit>& units, std::uint64_t ram_budget,
              const std::vector<std::int32_t>& calls, Load load, Process process,
              std::function<void()> finished);
-  /// The same with units that come one by one. Who stops the pool ends the waiting of `next` too.
-  WorkerPool(Next next, std::uint64_t ram_budget, const std::vector<std::int32_t>& calls, Load load,
-             Process process, std::function<void()> finished);
+  /// The same with units that come one by one.
+  WorkerPool(Source source, std::uint64_t ram_budget, const std::vector<std::int32_t>& calls,
+             Load load, Process process, std::function<void()> finished);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -71,7 +76,7 @@ class WorkerPool {
   void consume(std::size_t device);
   void leave();
 
-  Next next_;
+  Source source_;
   std::shared_ptr<MemoryBudget> budget_;
   Load load_;
   Process process_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -141,6 +142,35 @@ TEST(WorkerPoolTest, StoppingWakesWhoWaitsForBytesAndIsNoFailure) {
   pool.stop();
   pool.join();
   EXPECT_EQ(pool.failure(), nullptr);
+}
+
+/// A source that has one unit, and then none until it is told to end.
+TEST(WorkerPoolTest, AFailureEndsTheWaitingForUnitsThatMayStillCome) {
+  const auto units = hundred_units();
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool given = false;
+  bool ended = false;
+  WorkerPool pool(
+      WorkerPool::Source{.next = [&]() -> const WorkUnit* {
+                           std::unique_lock lock(mutex);
+                           if (!std::exchange(given, true)) {
+                             return units.data();
+                           }
+                           changed.wait(lock, [&] { return ended; });
+                           return nullptr;
+                         },
+                         .stop =
+                             [&] {
+                               const std::lock_guard lock(mutex);
+                               ended = true;
+                               changed.notify_all();
+                             }},
+      40, kTwoDevices, loaded,
+      [](LoadedUnit&, std::size_t) { throw DeviceError("E-CUDA", "the device fell off the bus"); },
+      [] {});
+  pool.join();
+  EXPECT_THROW(std::rethrow_exception(pool.failure()), DeviceError);
 }
 
 /// Three devices, the first ten times as fast as the last: it takes the most units, and all end

@@ -43,7 +43,7 @@ TEST_F(ClaimFaultsTest, KilledAtAnyStepOfAClaimOrARecordNothingIsLost) {
     clear();
     const std::size_t count = count_calls("*", path, claim());
     ASSERT_GT(count, 8U);
-    for (std::size_t at = 1; at <= count; at += 3) {
+    for (std::size_t at = 1; at <= count; at += 5) {
       clear();
       const ProgramResult killed =
           run_with({{"PATH", path}, {"AT", std::to_string(at)}, {"DO", "kill-after"}}, claim());
