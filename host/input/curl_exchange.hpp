@@ -4,13 +4,30 @@
 
 #include "http_message.hpp"
 
+#include <cstddef>
 #include <curl/curl.h>
+#include <functional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 namespace vindex::input {
+
+struct HttpExchange {
+  std::string url;
+  std::vector<std::string> fields;  ///< "Name: value", beside what every request has
+  /// Of a final answer, before its body; false: the body is not wanted and the connection ends.
+  std::function<bool(const HttpHead&)> begin;
+  /// The body, in pieces; false: it is longer than it may be.
+  std::function<bool(std::span<const std::byte>)> body;
+
+  // What came of it.
+  HttpHead head;
+  std::string final_url;  ///< behind all redirects
+  bool refused = false;   ///< begin() or body() said no
+  std::string failure;    ///< of the connection; empty: the answer is whole, or refused
+};
 
 /// What must not take longer or hold more, and whom to trust.
 struct HttpSettings {

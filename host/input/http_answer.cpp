@@ -56,10 +56,9 @@ void throw_status(const HttpFile& file, const HttpHead& head) {
   throw_answer(file.name, fmt::format("the server answers {}", status));
 }
 
-void check_failure(const std::string& name, const HttpExchange& exchange) {
-  if (!exchange.failure.empty()) {
-    throw RemoteError("E-REMOTE-READ", fmt::format("{}: {}", name, excerpt(exchange.failure)),
-                      true);
+void check_failure(const std::string& name, const std::string& failure) {
+  if (!failure.empty()) {
+    throw RemoteError("E-REMOTE-READ", fmt::format("{}: {}", name, excerpt(failure)), true);
   }
 }
 

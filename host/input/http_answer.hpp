@@ -23,8 +23,8 @@ struct HttpFile {
 /// RemoteError E-REMOTE-DENIED (401, 403; final), E-REMOTE-BUSY (408, 425, 429, 5xx; retryable),
 /// E-S3-REGION (S3 names the region that the bucket is in; final), E-REMOTE-ANSWER.
 [[noreturn]] void throw_status(const HttpFile& file, const HttpHead& head);
-/// Throws RemoteError E-REMOTE-READ (retryable) where the connection failed.
-void check_failure(const std::string& name, const HttpExchange& exchange);
+/// Throws RemoteError E-REMOTE-READ (retryable) where the connection failed: HttpExchange::failure.
+void check_failure(const std::string& name, const std::string& failure);
 
 /// What "bytes FIRST-LAST/TOTAL" says.
 struct ContentRange {

@@ -1,13 +1,9 @@
-// Owns what an HTTP exchange consists of, and what its head and its addresses say.
+// Owns what the head of an HTTP answer and addresses say.
 #pragma once
 
-#include <cstddef>
-#include <functional>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 namespace vindex::input {
 
@@ -19,21 +15,6 @@ struct HttpHead {
     const auto found = fields.find(name);
     return found == fields.end() ? nullptr : &found->second;
   }
-};
-
-struct HttpExchange {
-  std::string url;
-  std::vector<std::string> fields;  ///< "Name: value", beside what every request has
-  /// Of a final answer, before its body; false: the body is not wanted and the connection ends.
-  std::function<bool(const HttpHead&)> begin;
-  /// The body, in pieces; false: it is longer than it may be.
-  std::function<bool(std::span<const std::byte>)> body;
-
-  // What came of it.
-  HttpHead head;
-  std::string final_url;  ///< behind all redirects
-  bool refused = false;   ///< begin() or body() said no
-  std::string failure;    ///< of the connection; empty: the answer is whole, or refused
 };
 
 bool is_redirect(int status);

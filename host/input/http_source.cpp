@@ -96,7 +96,7 @@ void HttpSource::open() {
     return true;
   };
   client_->perform(std::span(&exchange, 1));
-  check_failure(file_.name, exchange);
+  check_failure(file_.name, exchange.failure);
   if (!fault.empty()) {
     throw_answer(file_.name, fault);
   }
@@ -134,7 +134,7 @@ SourceIdentity HttpSource::identity() const {
     return received <= 1;
   };
   client_->perform(std::span(&exchange, 1));
-  check_failure(file_.name, exchange);
+  check_failure(file_.name, exchange.failure);
   const HttpHead& head = exchange.head;
   SourceIdentity now{opened_.bytes, version_of_head(head)};
   if (const auto range = content_range(head); head.status == 206 && range) {
@@ -221,7 +221,7 @@ void HttpSource::read_parts(std::span<HttpRange> parts, bool resolved) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const HttpExchange& exchange = exchanges[i];
     const HttpRange& part = parts[i];
-    check_failure(file_.name, exchange);
+    check_failure(file_.name, exchange.failure);
     if (part.changed) {
       throw_changed(file_.name);
     }
@@ -267,7 +267,7 @@ MemberState http_state(HttpClient& client, const HttpFile& file) {
   exchange.begin = [](const HttpHead&) { return false; };
   exchange.body = [](std::span<const std::byte>) { return false; };
   client.perform(std::span(&exchange, 1));
-  check_failure(file.name, exchange);
+  check_failure(file.name, exchange.failure);
   const int status = exchange.head.status;
   MemberState state;
   if (status == 403 || status == 404 || status == 410) {
@@ -297,7 +297,7 @@ std::string http_text(HttpClient& client, const HttpFile& file, std::size_t most
     return !is_long;
   };
   client.perform(std::span(&exchange, 1));
-  check_failure(file.name, exchange);
+  check_failure(file.name, exchange.failure);
   if (exchange.head.status != 200) {
     throw_status(file, exchange.head);
   }

@@ -1,6 +1,6 @@
 #include "hub_environment.hpp"
 
-#include "http_client.hpp"
+#include "http_message.hpp"
 #include "remote_environment.hpp"
 
 #include <vindex/error.hpp>

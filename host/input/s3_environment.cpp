@@ -1,6 +1,6 @@
 #include "s3_environment.hpp"
 
-#include "http_client.hpp"
+#include "http_message.hpp"
 #include "remote_environment.hpp"
 
 #include "core/text_parts.hpp"

@@ -61,8 +61,8 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
                     "assembled from it",
                     printable(settings.model)));
   }
-  const input::ModelFiles model =
-      input::open_model(settings.model, {.model_config = {}, .adapter = true});
+  const input::ModelFiles model = input::open_model(
+      settings.model, {.model_config = {}, .adapter = true, .stop = settings.stop});
   report.warnings = model.warnings;
   report.tensors_total = model.tensors.size();
   OrganNames names;

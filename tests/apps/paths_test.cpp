@@ -198,12 +198,12 @@ TEST_F(PathsTest, AFolderOfLinksIsMeasuredWithAWarning) {
 }
 
 TEST_F(PathsTest, RemoteModelsAreRefusedByEveryVerb) {
-  for (const auto& [address, id] :
-       std::vector<std::pair<std::string, std::string>>{{"hf://org//repo", "E-REMOTE-ADDRESS"},
-                                                        {"s3://bucket//model.gguf", "E-REMOTE-ADDRESS"},
-                                                        {"hf://org/../repo", "E-REMOTE-ADDRESS"},
-                                                        {"https://h/../m.gguf", "E-REMOTE-ADDRESS"},
-                                                        {"hf://org/a b", "E-REMOTE-ADDRESS"}}) {
+  for (const auto& [address, id] : std::vector<std::pair<std::string, std::string>>{
+           {"hf://org//repo", "E-REMOTE-ADDRESS"},
+           {"s3://bucket//model.gguf", "E-REMOTE-ADDRESS"},
+           {"hf://org/../repo", "E-REMOTE-ADDRESS"},
+           {"https://h/../m.gguf", "E-REMOTE-ADDRESS"},
+           {"hf://org/a b", "E-REMOTE-ADDRESS"}}) {
     const std::string out = folder_.file("never");
     for (const std::vector<std::string>& command :
          std::vector<std::vector<std::string>>{{"inspect", address},
