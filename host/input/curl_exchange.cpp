@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <deque>
 #include <string_view>
 #include <utility>
 
