@@ -19,7 +19,8 @@ std::vector<std::string> SourcePool::paths() const {
 }
 
 ResultsReader& SourcePool::reader(std::int32_t source) {
-  constexpr std::size_t kOpen = 8;
+  // Rows of one layer may be spread over the parts of many workers.
+  constexpr std::size_t kOpen = 64;
   Entry& entry = entries_.at(static_cast<std::size_t>(source));
   entry.last_use = ++clock_;
   if (entry.reader) {
