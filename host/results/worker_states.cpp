@@ -41,7 +41,7 @@ std::set<std::string> tags_in(const std::string& folder, const Heartbeats& heart
   return tags;
 }
 
-/// "HOST PID START" of a lock or a heartbeat.
+/// "HOST PID START" of a heartbeat.
 void set_owner(WorkerStatus& worker, const std::string& owner) {
   const std::vector<std::string_view> words = split(owner, ' ');
   if (words.size() >= 2) {
@@ -160,9 +160,8 @@ std::vector<WorkerStatus> list_workers(const std::string& folder, const Heartbea
   }
   for (WorkerStatus& worker : shares) {
     if (worker.state == WorkerState::kDone) {
-      const ShareRecord record = read_record(folder, worker.tag).value_or(ShareRecord());
-      set_owner(worker, record.owner);
-      worker.own_total = worker.own_done = record.rows;
+      const std::int64_t rows = read_record(folder, worker.tag).value_or(ShareRecord()).rows;
+      worker.own_total = worker.own_done = rows;
     }
   }
   const auto number = [](const WorkerStatus& worker) {
