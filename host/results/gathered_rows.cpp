@@ -96,7 +96,7 @@ bool GatheredRows::is_better(const StoredRow& row, const StoredRow& present, Dou
                     "but only one can be merged: remove one part, or let the workers finish, whose "
                     "records say which counts",
                     printable(pool_.path(present.bulk.source)),
-                    printable(pool_.path(row.bulk.source)), printable(row_key(row))));
+                    printable(pool_.path(row.bulk.source)), row_name(row)));
   }
   ++doubles_.same;
   return false;
@@ -112,7 +112,7 @@ void GatheredRows::add_file(const std::string& path, Doubles doubles) {
     StoredRow& present = rows_[number];
     if (present.rows != row.rows || present.cols != row.cols) {
       throw ConfigurationError("E-MERGE-SHAPE",
-                               printable(path) + ": matrix " + printable(row_key(row)) +
+                               printable(path) + ": matrix " + row_name(row) +
                                    " has another shape than elsewhere; these are different models");
     }
     // A draw says nothing of an outcome: whichever of the two knows it.

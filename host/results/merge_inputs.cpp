@@ -163,7 +163,7 @@ void require_complete(const MergeInputs& inputs, std::span<const StoredRow* cons
       "E-PART-MISSING",
       fmt::format("{} of {} {} are in no part, the first of them {}; {}{}",
                   std::count_if(rows.begin(), rows.end(), is_missing), rows.size(),
-                  row_noun(schema), printable(row_key(**first)), whose, kAdvice));
+                  row_noun(schema), row_name(**first), whose, kAdvice));
 }
 
 }  // namespace vindex::results

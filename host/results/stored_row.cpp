@@ -17,6 +17,10 @@ std::string row_key(const std::string& tensor, std::int32_t slice) {
   return tensor + "#" + std::to_string(slice);
 }
 
+std::string row_name(const RowIdentity& row) {
+  return printable(row.slice < 0 ? row.tensor : row_key(row));
+}
+
 bool row_before(const RowIdentity& a, const RowIdentity& b) {
   const auto order = [](const RowIdentity& row) {
     return std::make_tuple(static_cast<int>(row.table), row.layer, static_cast<int>(row.block),

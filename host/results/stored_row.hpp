@@ -36,6 +36,9 @@ inline constexpr const char* kNotYetMeasured = "not measured yet";
 std::string row_key(const std::string& tensor, std::int32_t slice);
 inline std::string row_key(const RowIdentity& row) { return row_key(row.tensor, row.slice); }
 
+/// The same for messages: printable(), without a slice where there is none.
+std::string row_name(const RowIdentity& row);
+
 /// True where `a` comes before `b`: by table, and within one by layer, block, role, expert, slice,
 /// name (results contract).
 bool row_before(const RowIdentity& a, const RowIdentity& b);
