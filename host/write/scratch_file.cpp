@@ -75,6 +75,9 @@ std::span<const std::byte> ScratchFile::mapped() {
   const auto bytes = static_cast<std::size_t>(end_.load());
   if (mapping_.empty() && bytes > 0) {
     void* const start = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor_, 0);
+    if (start == MAP_FAILED && errno == ENOMEM) {
+      throw OutOfMemory("the scratch file", bytes);
+    }
     if (start == MAP_FAILED) {
       fail(errno, "the scratch file cannot be mapped");
     }

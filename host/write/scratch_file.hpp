@@ -23,7 +23,7 @@ class ScratchFile {
   /// Bytes that were appended. From any thread. Errors: SystemError E-SCRATCH.
   void read(std::uint64_t offset, std::span<std::byte> into) const;
   /// All bytes appended so far, mapped: pages come and go as memory allows. They are valid until
-  /// this object ends; nothing is appended afterwards. Errors: SystemError E-SCRATCH.
+  /// this object ends; nothing is appended afterwards. Errors: SystemError E-SCRATCH, OutOfMemory.
   std::span<const std::byte> mapped();
 
  private:

@@ -206,7 +206,7 @@ def unfinished_runs_say_what_they_know():
     status = json.loads(call(PROGRAM, "status", at("third.h5"), "--json").stdout)
     check(status["n_total"] == status["matrices_total"] and status["left"] > 0, status)
     shown = json.loads(call(PROGRAM, "show", at("third.h5"), "--json").stdout)  # of parts alone
-    call(PROGRAM, "merge", at("third.h5.parts"), "-o", at("third.h5"))
+    call(PROGRAM, "merge", "--partial", at("third.h5.parts"), "-o", at("third.h5"))
     rows = expect_layers("third.h5", 0)
     check(rows.attributes["status"] == "partial", rows.attributes["status"])
     partial = [group for group in shown["groups"] if group["n_measured"] < group["n_total"]]
@@ -215,7 +215,7 @@ def unfinished_runs_say_what_they_know():
     call(PROGRAM, "validate", at("third.h5"))
     # Without a draw nothing is said to be an estimate.
     measure(at("layer"), "stored.h5", "--worker", "0/3")
-    call(PROGRAM, "merge", at("stored.h5.parts"), "-o", at("stored.h5"))
+    call(PROGRAM, "merge", "--partial", at("stored.h5.parts"), "-o", at("stored.h5"))
     stored = Rows(at("stored.h5"))
     check("n_measured" not in stored.layer and "sample" not in stored.attributes and "draw" not in stored.matrix, "a draw")
     # Rows of another selection are in no estimate: the first experts stand there before the draw.
@@ -310,8 +310,9 @@ def bytes_over_http():
     rows = expect_layers("wide.h5", 0)
     weights = int((rows.matrix["rows"] * rows.matrix["cols"]).sum()) * 2
     check(plan["read_bytes"] == weights and plan["matrices"] == len(rows.matrix["matrix"]) < plan["n_total"], plan)
-    # What lies in the first request of a file is not asked for again; a check whether the file is the same takes a byte.
-    check(weights - 131072 <= moved <= weights + 1000, f"{moved} bytes moved, {weights} planned")
+    # What lies in the first request of a file is not asked for again; a check whether the file is the same takes a byte; neighbours
+    # with less than 64 KiB between them share a request, and of these small ones a drawn one is sometimes next but one.
+    check(weights - 131072 <= moved <= 1.25 * weights, f"{moved} bytes moved, {weights} planned")
     before, begin = server.bytes, time.monotonic()
     measure(address if len(sys.argv) > 4 else at("wide"), "all.h5")  # a thousand requests are no test of it
     whole, held, stated = Rows(at("all.h5")), 0, 0
