@@ -203,8 +203,10 @@ AtomicFile& OutputFolder::create(const std::string& name) {
 }
 
 void OutputFolder::drop(AtomicFile& file) {
+  const std::string path = file.temporary_path();
   const std::lock_guard lock(mutex_);
   std::erase_if(files_, [&](const auto& each) { return each.get() == &file; });
+  remove_file(path);  // a destructor cannot say that it failed, and the folder would have it
 }
 
 void OutputFolder::write_text(const std::string& name, std::string_view text) {

@@ -42,7 +42,8 @@ class OutputFolder {
   /// A new file of this folder, or of a folder in it ("organs/a.bin"), which is made where absent;
   /// the reference holds until the folder ends. Thread-safe. Errors: those of AtomicFile.
   AtomicFile& create(const std::string& name);
-  /// Removes a file of create() again, which must not be used any more.
+  /// Removes a file of create() again, which must not be used any more. Errors:
+  /// throw_output_error() E-OUT-REMOVE.
   void drop(AtomicFile& file);
   /// A new file with this text.
   void write_text(const std::string& name, std::string_view text);
