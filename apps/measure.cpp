@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 namespace vindex::apps {
 
@@ -44,7 +45,9 @@ std::string proof_text(const engine::WorkPlan& plan, const jobs::AccessProof& pr
 
 /// What `vindex plan` prints and, where `flags` ask for a dry run, what it has tried.
 Ending show_plan(const MeasureFlags& flags, const Session& session) {
-  const engine::RunSettings settings = settings_of(flags, session);
+  engine::RunSettings settings = settings_of(flags, session);
+  // What is tried is fetched, and nothing of it is left.
+  const std::uint64_t copies = std::exchange(settings.disk_budget, 0);
   const engine::SelectedModel model = engine::open_selected(settings);
   std::string note;
   const auto backends = engine::open_backends(settings, note);
@@ -52,7 +55,7 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   const jobs::AccessProof proof =
       flags.dry_run ? jobs::prove_access(settings, model, plan) : jobs::AccessProof{};
   const double seconds = jobs::expected_seconds(plan, model.index, settings, backends);
-  const std::uint64_t disk = jobs::needed_disk(plan, settings.disk_budget);
+  const std::uint64_t disk = jobs::needed_disk(plan, copies);
   if (flags.job.json) {
     Json document{{"schema", "vindex-plan/1"},
                   {"units", plan.units.size()},

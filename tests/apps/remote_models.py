@@ -231,7 +231,15 @@ def changed_between_reads():
     expect("changed", done.returncode == 74 and weights is None, done.stderr)
 
 
+def a_dry_run_keeps_no_copies():
+    out = os.path.join(FOLDER, "dry.h5")
+    os.mkdir(out + ".copies")  # as a run that was killed leaves it
+    done = run("measure", f"{Server().url}/{SHARD}", "-o", out, "--backend", "cpu", "--dry-run", "--disk-budget", "1GiB")
+    expect("dry run", done.returncode == 0 and "read at both ends" in done.stdout, done.stderr)
+    expect("dry run", not os.path.exists(out) and not os.listdir(out + ".copies"), "something is left")
+
+
 if __name__ == "__main__":
-    run_all([(same_as_local,), (index_names_the_set,), (redirects_lead_elsewhere,), (changed_between_reads,), (changed_between_runs,),
-             *((fault, case) for case in FAULTS)])
+    run_all([(same_as_local,), (a_dry_run_keeps_no_copies,), (index_names_the_set,), (redirects_lead_elsewhere,),
+             (changed_between_reads,), (changed_between_runs,), *((fault, case) for case in FAULTS)])
     end()
