@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 namespace vindex::input {
 
@@ -27,24 +26,14 @@ std::string hub_home() {
   return home.empty() ? std::string() : home + "/.cache/huggingface";
 }
 
-std::string without_spaces(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  return begin == std::string::npos ? std::string() : text.substr(begin, end + 1 - begin);
-}
-
 std::string token_of(const std::string& home) {
   if (is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
     return std::string();
   }
-  std::string token = without_spaces(variable("HF_TOKEN"));
+  std::string token = trimmed(variable("HF_TOKEN"));
   if (token.empty()) {
     const std::string given = without_tilde(variable("HF_TOKEN_PATH"));
-    std::ifstream file(given.empty() ? home + "/token" : given, std::ios::binary);
-    std::string text(kLongestToken, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    token = without_spaces(text);
+    token = trimmed(text_of_file(given.empty() ? home + "/token" : given, kLongestToken));
   }
   if (std::any_of(token.begin(), token.end(), [](char c) { return c <= 0x20 || c >= 0x7F; })) {
     throw ConfigurationError("E-HUB-TOKEN",

@@ -3,6 +3,7 @@
 #include "core/text_parts.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <mutex>
 #include <utility>
 
@@ -52,6 +53,22 @@ double seconds_of(const char* name, double otherwise) {
 
 std::string without_tilde(const std::string& path) {
   return path == "~" || path.starts_with("~/") ? variable("HOME") + path.substr(1) : path;
+}
+
+std::string text_of_file(const std::string& path, std::size_t most) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kWhite = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kWhite);
+  const std::size_t end = text.find_last_not_of(kWhite);
+  return begin == std::string_view::npos ? std::string()
+                                         : std::string(text.substr(begin, end + 1 - begin));
 }
 
 }  // namespace vindex::input

@@ -2,8 +2,10 @@
 // library reads no environment of its own accord.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace vindex::input {
 
@@ -22,5 +24,10 @@ bool is_on(const char* name);
 double seconds_of(const char* name, double otherwise);
 /// `path` with the user's home (HOME) for a ~ at its beginning.
 std::string without_tilde(const std::string& path);
+/// The first `most` bytes of a file that a variable names, or that lies where its tools expect it;
+/// empty where it cannot be read.
+std::string text_of_file(const std::string& path, std::size_t most);
+/// `text` without the white space at its ends.
+std::string trimmed(std::string_view text);
 
 }  // namespace vindex::input

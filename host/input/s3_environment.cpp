@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
 #include <string_view>
 
@@ -29,13 +28,6 @@ std::string first_set(std::initializer_list<const char*> names) {
   return std::string();
 }
 
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  const std::size_t end = text.find_last_not_of(" \t\r");
-  return begin == std::string_view::npos ? std::string()
-                                         : std::string(text.substr(begin, end + 1 - begin));
-}
-
 [[noreturn]] void refuse(const std::string& why) {
   throw ConfigurationError("E-S3-CREDENTIALS", why);
 }
@@ -53,14 +45,6 @@ void require_keys(const AwsCredentials& keys, const std::string& where) {
   }
 }
 
-std::string text_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kLongestFile, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
-
 /// Of the shared file; sets `region` where the profile has one.
 std::optional<AwsCredentials> shared_credentials(std::string& region) {
   std::string path = without_tilde(variable("AWS_SHARED_CREDENTIALS_FILE"));
@@ -70,8 +54,8 @@ std::optional<AwsCredentials> shared_credentials(std::string& region) {
     path = home + "/.aws/credentials";
   }
   const std::string profile = named.empty() ? "default" : named;
-  auto keys =
-      profile_credentials(path.empty() ? std::string() : text_of_file(path), profile, region);
+  auto keys = profile_credentials(path.empty() ? std::string() : text_of_file(path, kLongestFile),
+                                  profile, region);
   if (!keys && !named.empty()) {
     refuse(fmt::format("AWS_PROFILE={}: no such profile in {}", excerpt(named), printable(path)));
   }
