@@ -73,10 +73,6 @@ std::string summary(const CLI::App& command) {
   return text.substr(0, text.find('\n'));
 }
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* /*command*/) { return true; });
-}
-
 /// The group's name stands beside its first command: lines of their own would not fit the screen.
 std::string command_list(const CLI::App& app) {
   constexpr std::size_t kGroupColumn = 9;
@@ -94,6 +90,10 @@ std::string command_list(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* /*command*/) { return true; });
+}
 
 HelpText::HelpText() {
   label("Positionals", "Arguments");

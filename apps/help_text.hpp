@@ -5,8 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace vindex::apps {
+
+/// The commands of a command, or of the program, in the order of the help.
+std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
 /// A command's description begins with its summary, one line that the lists of commands show too;
 /// behind it come examples (indented lines stay as they are) and notes (paragraphs are wrapped).

@@ -1,6 +1,7 @@
 // The program: commands, errors to one line on standard error, exit codes. The only place that
 // prints an error.
 #include "arithmetic_environment.hpp"
+#include "describe_commands.hpp"
 #include "help_text.hpp"
 #include "verbs.hpp"
 
@@ -177,6 +178,10 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.formatter(std::make_shared<vindex::apps::HelpText>());
   add_commands(app, session);
+  if (session.arguments.size() == 2 && session.arguments.back() == "--describe-commands") {
+    vindex::apps::print_result(vindex::apps::describe_commands(app));
+    return 0;
+  }
   app.footer(kModel);  // of this list alone: commands inherit what is there before
   std::vector<std::string> arguments = vindex::apps::with_configuration(session.arguments);
   if (arguments.size() == 1) {

@@ -45,6 +45,48 @@ TEST_F(CliTest, VersionNamesProgramCommitAndCompiler) {
   EXPECT_EQ(version.out.rfind("vindex 0.", 0), 0U);
 }
 
+/// What programs check options by has every option of the help, and says what it takes.
+TEST_F(CliTest, CommandsAreDescribedForProgramsAsTheHelpHasThem) {
+  const ProgramResult described = run({"--describe-commands"});
+  ASSERT_EQ(described.exit_code, 0);
+  EXPECT_EQ(described.err, "");
+  const auto document = nlohmann::json::parse(described.out);
+  EXPECT_EQ(run({"--version"}).out.rfind("vindex " + document["version"].get<std::string>(), 0),
+            0U);
+  for (const auto& [name, command] : document["commands"].items()) {
+    std::vector<std::string> words;
+    std::istringstream parts(name);
+    for (std::string word; std::getline(parts, word, '.');) {
+      words.push_back(word);
+    }
+    words.emplace_back("--help");
+    const std::string help = run(words).out;
+    EXPECT_FALSE(command["description"].get<std::string>().empty()) << name;
+    std::size_t described_count = 0;
+    for (const auto& option : command["options"]) {
+      const auto long_name = option["name"].get<std::string>();
+      if (long_name != "--quiet") {  // of the program: the list of commands has it
+        EXPECT_NE(help.find(long_name), std::string::npos) << name << long_name;
+        ++described_count;
+      }
+    }
+    // Lines of the help that begin with an option, but for --help itself.
+    std::size_t listed_count = 0;
+    std::istringstream lines(help.substr(std::min(help.find("Options:"), help.size())));
+    for (std::string line; std::getline(lines, line);) {
+      listed_count += line.starts_with("  -") && !line.starts_with("  -h,--help") ? 1 : 0;
+    }
+    EXPECT_EQ(described_count, listed_count) << name;
+  }
+  const auto& measure = document["commands"]["measure"];
+  EXPECT_EQ(measure["positionals"][0]["name"], "MODEL");
+  const auto mode = std::find_if(measure["options"].begin(), measure["options"].end(),
+                                 [](const auto& option) { return option["name"] == "--mode"; });
+  ASSERT_NE(mode, measure["options"].end());
+  EXPECT_EQ((*mode)["choices"], nlohmann::json({"fast", "default", "strict"}));
+  EXPECT_TRUE((*mode)["takes_value"]);
+}
+
 TEST_F(CliTest, UsageErrorsAreOneLineAnd64) {
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"frobnicate"},
