@@ -82,6 +82,7 @@ const std::set<std::string>& entries_of_verbs() {
       "report/export.hpp",
       "results/run_store.hpp",
       "report/shown_spectra.hpp",
+      "report/write_page.hpp",
       "results/shown_cells.hpp",
       "report/cells_text.hpp",
       "jobs/activations/activations_run.hpp",

@@ -9,6 +9,7 @@
 #include "storage.hpp"
 #include "stored_row.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,6 +74,10 @@ class ResultsReader {
   /// The rows of every table, one after the other.
   std::vector<StoredRow> all_rows(std::int32_t source);
   void read_sigma(std::int64_t row, std::span<double> out);
+  /// Calls `use` with every spectrum of /spectra/ as it lies in the file: the number of its group
+  /// (one for each length), its row of /matrix/, and its values, valid until `use` returns.
+  void each_spectrum(const std::function<void(std::size_t group, std::int64_t row,
+                                              std::span<const double> sigma)>& use);
   measure::SingularVectors read_vectors(std::int64_t row);
   /// Array `number` of CellTable::arrays in row `row`, which is of no run description; empty where
   /// it is an optional one that the file does not hold.

@@ -1,0 +1,3 @@
+// Owns the parts of the page in their order. A part is a module with {id, kind, title, lead, draw(body, files, tools)}; parts of a
+// kind other than "measure" and null (every file) are there where a file of that kind is.
+module.exports = ["section_overview"].map(require);

@@ -1,0 +1,46 @@
+// Owns what a page says of every file, whatever its kind.
+#include "page_sections.hpp"
+
+#include "results/run_store.hpp"
+#include <vindex/error.hpp>
+
+#include <filesystem>
+
+namespace vindex::report {
+
+namespace {
+
+constexpr PageSection kSections[] = {
+    {results::FileSchema::kResults, add_measure},
+};
+
+}  // namespace
+
+std::span<const PageSection> page_sections() { return kSections; }
+
+Json page_facts(const std::string& path, const results::ResultsReader& reader) {
+  const results::h5::File& file = reader.file();
+  const auto attribute = [&](const char* name) {
+    return file.has_attribute("/", name) ? printable(file.text_attribute("/", name))
+                                         : std::string();
+  };
+  Json facts = {
+      {"kind", results::writing_verb(reader.header().schema)},
+      {"path", printable(path)},
+      {"label", printable(std::filesystem::path(path).stem().string())},
+      {"schema", std::string(reader.schema().name) + " " + reader.header().schema_version},
+      {"status", reader.header().status},
+      {"row_noun", results::row_noun(reader.header().schema)},
+  };
+  for (const char* name : {"title", "history", "model", "model_b", "mode", "backend", "sample"}) {
+    facts[name] = attribute(name);
+  }
+  Json& run = facts["run"] = Json::object();
+  for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {
+    const std::string at = std::string("/run/") + name;
+    run[name] = file.exists(at) ? Json(file.read_text(at)) : Json();
+  }
+  return facts;
+}
+
+}  // namespace vindex::report
