@@ -32,6 +32,7 @@ std::uint16_t code_of(double first, double value) {
 
 /// Spectra of one length, rank by rank.
 struct Thinned {
+  std::size_t length = 0;
   std::vector<std::int64_t> ranks;
   std::vector<double> matrices, firsts;
   std::vector<std::vector<std::uint16_t>> codes;  ///< by rank
@@ -48,6 +49,7 @@ Json group_of(const Thinned& group) {
     }
   }
   return {{"ranks", group.ranks},
+          {"length", group.length},
           {"matrix", packed_integers(group.matrices)},
           {"first", packed_reals(group.firsts, 24)},
           {"codes", packed_codes(differences)}};
@@ -128,6 +130,7 @@ Json page_spectra(PageFile& file, std::span<const Shape> shapes,
     if (thinned.ranks.empty()) {
       thinned.ranks = chosen_ranks(static_cast<std::int64_t>(sigma.size()), most);
       thinned.codes.resize(thinned.ranks.size());
+      thinned.length = sigma.size();
     }
     if (sigma.empty() || rows[static_cast<std::size_t>(row)].status == measure::Status::kSkipped) {
       return;

@@ -29,7 +29,7 @@ foreach(module util statistics time format loader canvas scale scenegraph datafl
                runtime view parser transforms view-transforms encode interpreter)
   page_asset(kModule vega-${module} ${VINDEX_VEGA}/vega-${module}.min.js)
 endforeach()
-foreach(module vega data tools chart measure main section_overview section_layers section_spectrum section_experts section_table
+foreach(module vega data tools chart measure spectra main section_overview section_layers section_spectrum section_experts section_table
                section_trust section_provenance sections)
   if(EXISTS ${page}/${module}.js)
     page_asset(kModule ${module} ${page}/${module}.js)
