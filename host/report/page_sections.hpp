@@ -48,6 +48,7 @@ struct PageSection {
 std::span<const PageSection> page_sections();
 
 void add_measure(PageFile& file, PageData& out);
+void add_cells(PageFile& file, PageData& out);
 
 /// kind, path, label, model, status, schema, mode, back end, and the texts of the run.
 Json page_facts(const std::string& path, const results::ResultsReader& reader);

@@ -23,6 +23,7 @@ endmacro()
 page_asset(kTemplate page.html ${page}/page.html)
 page_asset(kNotice notices.txt ${page}/notices.txt)
 page_asset(kStyle page.css ${page}/page.css)
+page_asset(kStyle figure.css ${page}/figure.css)
 page_asset(kScript require.js ${page}/require.js)
 # What charts of these specifications need: no maps, no layouts of graphs and trees.
 foreach(module util statistics time format loader canvas scale scenegraph dataflow expression event-selector functions selection
@@ -34,6 +35,13 @@ foreach(module vega data tools chart measure spectra main section_overview secti
   if(EXISTS ${page}/${module}.js)
     page_asset(kModule ${module} ${page}/${module}.js)
   endif()
+endforeach()
+# Files of other kinds than those of `vindex measure`.
+foreach(module cells figure section_compare section_experts_similarity section_cka section_routing)
+  page_asset(kModule ${module} ${page}/${module}.js)
+endforeach()
+foreach(specification grid lines)
+  page_asset(kSpecification ${specification}.vg.json ${page}/${specification}.vg.json)
 endforeach()
 foreach(specification overview layers spectrum_rank spectrum_density experts)
   if(EXISTS ${page}/${specification}.vg.json)

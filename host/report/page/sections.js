@@ -2,5 +2,6 @@
 // kind other than "measure" and null (every file) are there where a file of that kind is.
 module.exports = [
   "section_overview", "section_layers", "section_spectrum", "section_experts",
+  "section_compare", "section_experts_similarity", "section_cka", "section_routing",
   "section_table", "section_trust", "section_provenance",
 ].map(require);

@@ -1,0 +1,154 @@
+// Owns a figure of the sections of compare, experts, cka and routing: heading, choices, a grid or lines that arrow keys walk
+// over, what colours and marks mean.
+const { make, number, fileLabel } = require("tools");
+const { chart } = require("chart");
+const { isNumber, prepare } = require("cells");
+
+const MOST_SIDE = 72;  // cells of a side of a grid
+
+const diverging = [5, 4, 3, 2, 1].map((i) => `var(--low-${i})`).concat("var(--middle)", [1, 2, 3, 4, 5].map((i) => `var(--high-${i})`));
+const sequential = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => `var(--step-${i})`);
+
+/** Classes around `centre`: the middle one holds what is within two deviations, and a tenth of the largest distance at least. */
+exports.around = (values, centre, deviation) => {
+  const spread = isNumber(deviation) ? deviation : 0;
+  const reach = Math.max(5 * spread, ...[values.reduce((most, value) => (isNumber(value) ? Math.max(most, Math.abs(value - centre)) : most), 0)]) || 1;
+  const inner = Math.max(2 * spread, reach / 10);
+  const steps = [0, 0.2, 0.4, 0.6, 0.8].map((share) => inner + share * (reach - inner));
+  return { bounds: [...steps.map((step) => centre - step).reverse(), ...steps.map((step) => centre + step)], colours: diverging, middle: "the null" };
+};
+/** Classes with these eight bounds. */
+exports.steps = (bounds) => ({ bounds, colours: sequential });
+/** Eight classes by equal shares of the distinct values. */
+exports.shares = (values) => {
+  const sorted = [...new Set(values.filter(isNumber).map((value) => Number(value.toPrecision(3))))].sort((a, b) => a - b);
+  const count = Math.min(8, sorted.length - 1);
+  if (count < 1) return { bounds: [sorted[0] ?? 0], colours: [sequential[4], sequential[4]] };
+  const bounds = [...new Set(Array.from({ length: count }, (unused, i) => sorted[Math.ceil((i + 1) * (sorted.length - 1) / (count + 1))]))];
+  return { bounds, colours: Array.from({ length: bounds.length + 1 }, (unused, i) => sequential[Math.round(i * 8 / bounds.length)]) };
+};
+
+const swatches = {
+  line: () => make("i", { class: "line", mark: "var(--file-0)" }),
+  null: () => make("i", { class: "line dashed", mark: "var(--file-1)" }),
+  outline: () => make("i", { class: "outlined" }),
+  dot: () => make("i", { class: "dot" }),
+  diamond: () => make("i", { class: "diamond" }),
+  cross: () => make("b", { class: "cross" }, "\u00d7"),
+  missing: () => make("i", { class: "hatched" }),
+};
+const short = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+const scaleLegend = ({ bounds, colours, middle }) => [
+  make("li", { class: "scale" }, colours.map((colour, i) => make("span", {}, make("i", { mark: colour }), make("b", {}, i < bounds.length ? short(bounds[i]) : "\u00a0")))),
+  ...(middle ? [make("li", {}, make("i", { class: "single", mark: "var(--middle)" }), middle)] : [])];
+const legend = (scale, entries) => make("ul", { class: "legend" }, scale ? scaleLegend(scale) : [], entries.map(([kind, text]) => make("li", {}, swatches[kind](), text)));
+
+/** Of a list in reading order: the next one in the direction of a key. `across(a, b)`: both are in one row. */
+const walker = (marks, isGrid) => (from, key) => {
+  if (!from) return marks[0] ?? null;
+  const at = marks.indexOf(from), step = key === "ArrowLeft" || key === "ArrowUp" ? -1 : 1;
+  const inRow = (mark) => (isGrid ? mark.y === from.y : mark.panel === from.panel);
+  if (key === "Home" || key === "End") {
+    const row = marks.filter(inRow);
+    return key === "Home" ? row[0] : row[row.length - 1];
+  }
+  const isAcross = key === "ArrowLeft" || key === "ArrowRight";
+  for (let i = at + step; i >= 0 && i < marks.length; i += step) {
+    if (isAcross ? inRow(marks[i]) : !inRow(marks[i]) && marks[i].x === from.x) return marks[i];
+    if (isAcross) return from;
+  }
+  return from;
+};
+
+/** `describe` gives [[name, text], ...], the first of which is the title. */
+const tipOf = (describe) => (mark) => {
+  const [[name, text], ...rows] = describe(mark);
+  return { title: `${name} ${text}`, rows };
+};
+
+class Figure {
+  constructor(body, heading, isWide) {
+    this.choices = make("div", { class: "controls" });
+    this.place = make("div", {});
+    this.key = make("div", {});
+    this.notes = make("div", { class: "notes" });
+    this.element = make("figure", { class: isWide ? "cells wide" : "cells" }, make("h3", {}, heading), this.choices, this.key, this.place, this.notes);
+    body.append(this.element);
+  }
+  controls(...selects) { this.choices.append(...selects.map(({ element }) => element)); }
+  note(text) { this.notes.append(make("p", { class: "note" }, text)); }
+  empty(text) {
+    this.key.replaceChildren();
+    this.place.replaceChildren(make("p", { class: "nothing" }, text));
+  }
+
+  /** cells: {x, y, value, state, marked} in reading order; xs and ys: names along the sides. */
+  grid({ label, xs, ys, cells, xTitle, yTitle = "", labelWidth = 48, isSquare = false, scale, key, describe }) {
+    this.key.replaceChildren(legend(scale, key));
+    const wanted = isSquare ? Math.min(620, 90 + 44 * xs.length) : 60 + labelWidth + 48 * xs.length;
+    this.place.replaceChildren(chart("grid", {
+      label: `${label}; arrow keys walk over the cells`, height: isSquare ? 160 : ys.length * 19 + 50,
+      data: { cells, xs: xs.map((name) => ({ name })), ys: ys.map((name) => ({ name })), focus: [] },
+      signals: { isSquare, xTitle, yTitle, labelWidth, bounds: scale.bounds, colours: scale.colours, columns: Math.max(1, xs.length), lines: Math.max(1, ys.length) },
+      width: (available) => Math.min(available, wanted), tip: tipOf(describe), walk: walker(cells, true),
+    }));
+  }
+
+  /** points: {panel, x, value, low, high, null, nullLow, nullHigh}, panel by panel. */
+  lines({ label, points, xTitle, isLog = false, key, describe }) {
+    this.key.replaceChildren(legend(null, key));
+    const known = points.map((point) => {
+      const out = { ...point };
+      for (const name of ["value", "low", "high", "null", "nullLow", "nullHigh"]) {
+        out[name] = isNumber(point[name]) && (!isLog || point[name] > 0) ? point[name] : null;
+      }
+      return out;
+    });
+    this.place.replaceChildren(chart("lines", {
+      label: `${label}; arrow keys walk over the values`, height: 230, data: { points: known, focus: [] },
+      signals: { xTitle, isLog, panels: new Set(points.map(({ panel }) => panel)).size }, tip: tipOf(describe), walk: walker(known, false),
+    }));
+  }
+}
+
+/**
+ * Cells of ys x xs of value(i, j) = {value, ...} or null for no cell. Where a side is longer than MOST_SIDE, a cell stands for
+ * several neighbours and is the one farthest from `centre`. {xs, ys, cells, block}: names of both sides, block: how many a side.
+ */
+exports.gridCells = (xs, ys, value, centre = 0, isSquare = true) => {
+  const stepX = Math.ceil(xs.length / MOST_SIDE), stepY = isSquare ? Math.ceil(ys.length / MOST_SIDE) : 1;
+  const thinned = (names, step) => names.filter((unused, i) => i % step === 0);
+  const cells = [];
+  for (let i = 0; i < ys.length; i += stepY) {
+    for (let j = 0; j < xs.length; j += stepX) {
+      let found = null;
+      for (let a = i; a < Math.min(i + stepY, ys.length); ++a) {
+        for (let b = j; b < Math.min(j + stepX, xs.length); ++b) {
+          const cell = value(a, b);
+          if (cell && (!found || !isNumber(found.value) || Math.abs(cell.value - centre) > Math.abs(found.value - centre))) found = cell;
+        }
+      }
+      if (found) cells.push({ ...found, value: isNumber(found.value) ? found.value : null, state: isNumber(found.value) ? found.state : "missing", x: xs[j], y: ys[i] });
+    }
+  }
+  return { xs: thinned(xs, stepX), ys: thinned(ys, stepY), cells, block: stepX * stepY };
+};
+exports.blockText = (block) => (block > 1 ? `Every cell stands for ${block} neighbours and is the one farthest from the null.` : "");
+
+exports.table = (caption, headings, rows) => make("div", { class: "scroll cells wide", tabindex: "0", role: "region", "aria-label": caption },
+  make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, headings.map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell) => (typeof cell === "string" ? make("td", {}, cell) : make("td", { class: "number" }, number(cell)))))))));
+
+/** Names may have 64 KB; a table shows how one begins and ends. */
+exports.shortName = (name) => (name.length > 160 ? `${name.slice(0, 110)}\u2026${name.slice(-40)} (${name.length} characters)` : name);
+
+/** A section's draw of a function that draws one file: drawFile({figure(heading, isWide), add(element)}, file). */
+exports.drawEach = (kind, drawFile) => async (body, allFiles) => {
+  const files = await prepare(allFiles, kind);
+  for (const file of files) {
+    if (files.length > 1) body.append(make("h3", { class: "file-heading" }, fileLabel(file, files)));
+    const frame = make("div", { class: "figures" });
+    body.append(frame);
+    await drawFile({ figure: (heading, isWide = false) => new Figure(frame, heading, isWide), add: (element) => frame.append(element) }, file);
+  }
+};
