@@ -9,23 +9,30 @@ const MOST_SIDE = 72;  // cells of a side of a grid
 const diverging = [5, 4, 3, 2, 1].map((i) => `var(--low-${i})`).concat("var(--middle)", [1, 2, 3, 4, 5].map((i) => `var(--high-${i})`));
 const sequential = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => `var(--step-${i})`);
 
-/** Classes around `centre`: the middle one holds what is within two deviations, and a tenth of the largest distance at least. */
-exports.around = (values, centre, deviation) => {
+/** Classes around `centre`: the middle one holds what is within two deviations, and a tenth of the largest distance at least. No
+ *  class lies wholly below `least`. */
+exports.around = (values, centre, deviation, least = -Infinity) => {
   const spread = isNumber(deviation) ? deviation : 0;
-  const reach = Math.max(5 * spread, ...[values.reduce((most, value) => (isNumber(value) ? Math.max(most, Math.abs(value - centre)) : most), 0)]) || 1;
+  const reach = values.reduce((most, value) => (isNumber(value) ? Math.max(most, Math.abs(value - centre)) : most), 5 * spread) || 1;
   const inner = Math.max(2 * spread, reach / 10);
   const steps = [0, 0.2, 0.4, 0.6, 0.8].map((share) => inner + share * (reach - inner));
-  return { bounds: [...steps.map((step) => centre - step).reverse(), ...steps.map((step) => centre + step)], colours: diverging, middle: "the null" };
+  const all = [...steps.map((step) => centre - step).reverse(), ...steps.map((step) => centre + step)];
+  const bounds = all.filter((bound) => bound > least);
+  return { bounds, colours: diverging.slice(all.length - bounds.length), middle: "the null" };
 };
+/** Classes with these ten bounds, the null between the fifth and the sixth. */
+exports.beside = (bounds) => ({ bounds, colours: diverging, middle: "the null" });
 /** Classes with these eight bounds. */
 exports.steps = (bounds) => ({ bounds, colours: sequential });
-/** Eight classes by equal shares of the distinct values. */
-exports.shares = (values) => {
-  const sorted = [...new Set(values.filter(isNumber).map((value) => Number(value.toPrecision(3))))].sort((a, b) => a - b);
-  const count = Math.min(8, sorted.length - 1);
-  if (count < 1) return { bounds: [sorted[0] ?? 0], colours: [sequential[4], sequential[4]] };
-  const bounds = [...new Set(Array.from({ length: count }, (unused, i) => sorted[Math.ceil((i + 1) * (sorted.length - 1) / (count + 1))]))];
-  return { bounds, colours: Array.from({ length: bounds.length + 1 }, (unused, i) => sequential[Math.round(i * 8 / bounds.length)]) };
+/** Nine classes of equal width from the least to the largest value, or of equal ratios. */
+exports.even = (values, isLog) => {
+  const known = values.filter((value) => isNumber(value) && (!isLog || value > 0));
+  if (known.length === 0) return { bounds: [0], colours: [sequential[4], sequential[4]] };
+  const [low, high] = [Math.min(...known), Math.max(...known)].map((value) => (isLog ? Math.log(value) : value));
+  const at = (i) => { const place = low + (i * (high - low)) / 9; return isLog ? Math.exp(place) : place; };
+  const digits = Math.max(2, Math.ceil(Math.log10(Math.max(Math.abs(at(0)), Math.abs(at(9))) / Math.abs(at(1) - at(0) || Infinity)) + 1) || 2);
+  const bounds = [...new Set([1, 2, 3, 4, 5, 6, 7, 8].map((i) => Number(at(i).toPrecision(Math.min(6, digits)))))];
+  return { bounds, colours: Array.from({ length: bounds.length + 1 }, (unused, i) => sequential[Math.round((i * 8) / bounds.length)]) };
 };
 
 const swatches = {
@@ -37,11 +44,11 @@ const swatches = {
   cross: () => make("b", { class: "cross" }, "\u00d7"),
   missing: () => make("i", { class: "hatched" }),
 };
-const short = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+const short = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(Math.abs(value) < 0.1 ? 2 : 3))));
 const scaleLegend = ({ bounds, colours, middle }) => [
   make("li", { class: "scale" }, colours.map((colour, i) => make("span", {}, make("i", { mark: colour }), make("b", {}, i < bounds.length ? short(bounds[i]) : "\u00a0")))),
   ...(middle ? [make("li", {}, make("i", { class: "single", mark: "var(--middle)" }), middle)] : [])];
-const legend = (scale, entries) => make("ul", { class: "legend" }, scale ? scaleLegend(scale) : [], entries.map(([kind, text]) => make("li", {}, swatches[kind](), text)));
+const legend = (scale, entries) => make("ul", { class: "legend cells-legend" }, scale ? scaleLegend(scale) : [], entries.map(([kind, text]) => make("li", {}, swatches[kind](), text)));
 
 /** Of a list in reading order: the next one in the direction of a key. `across(a, b)`: both are in one row. */
 const walker = (marks, isGrid) => (from, key) => {
@@ -105,7 +112,7 @@ class Figure {
       return out;
     });
     this.place.replaceChildren(chart("lines", {
-      label: `${label}; arrow keys walk over the values`, height: 230, data: { points: known, focus: [] },
+      label: `${label}; arrow keys walk over the values`, height: 150, data: { points: known, focus: [] },
       signals: { xTitle, isLog, panels: new Set(points.map(({ panel }) => panel)).size }, tip: tipOf(describe), walk: walker(known, false),
     }));
   }

@@ -1,7 +1,7 @@
 // Owns #compare: what changed from A to B, by layer and role, within a role, the largest changes, what has no pair.
 const { number, select, count } = require("tools");
 const { isNumber, nullText, spread, common } = require("cells");
-const { drawEach, gridCells, shares, table, shortName } = require("figure");
+const { drawEach, gridCells, even, table, shortName } = require("figure");
 
 exports.id = "compare";
 exports.kind = "compare";
@@ -69,7 +69,7 @@ const draws = (file, groups) => ({
     }, 0, false);
     for (const cell of grid.cells) cell.x = layerText(cell.x);
     figure.grid({ ...grid, xs: grid.xs.map(layerText), label: `${measure.name} by layer and role`, xTitle: "layer of A", labelWidth: 130,
-      scale: shares(grid.cells.map(({ value }) => value)), key: [["missing", "no value"], ["dot", "within two standard deviations of the null"]], describe: describe(measure) });
+      scale: even(grid.cells.map(({ value }) => value), measure.isLog), key: [["missing", "no value"], ["dot", "within two standard deviations of the null"]], describe: describe(measure) });
   },
   byLayer(figure, measure) {
     const points = groups.roles.flatMap((role) => groups.layers.map((layer) => groups.of(layer, role)).filter(Boolean).map((group) => {

@@ -1,7 +1,7 @@
 // Owns #routing: loads of experts, statistics of a layer, experts chosen together; each beside uniform routing.
 const { number, select } = require("tools");
 const { isNumber, nullText } = require("cells");
-const { drawEach, gridCells, blockText, around, steps } = require("figure");
+const { drawEach, gridCells, blockText, around, beside } = require("figure");
 
 exports.id = "routing";
 exports.kind = "routing";
@@ -18,7 +18,7 @@ const loads = (figure, file) => {
     const load = perLayer[i].load?.[j] ?? NaN, expected = file.at("load_null", i), z = (load - expected) / file.at("load_null_sd", i);
     return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, column: j, marked: load === 0, state: Math.abs(z) < 2 ? "noise" : "value" };
   }, 1, false);
-  const scale = { ...steps([]), ...around([], 1, NaN), bounds: [0.25, 0.4, 0.6, 0.75, 0.9, 1.1, 1.33, 1.67, 2.5, 4] };
+  const scale = beside([0.25, 0.4, 0.6, 0.75, 0.9, 1.1, 1.33, 1.67, 2.5, 4]);
   figure.grid({ ...grid, label: "Load of every expert of every layer over an even share", xTitle: "expert", yTitle: "layer", scale,
     key: [["dot", "within two standard deviations of uniform routing"], ["outline", "no token chose it"], ["missing", "no value"]],
     describe: (cell) => [["layer", `${layers[cell.row]}, expert ${experts[cell.column]}`], ["load", number(cell.load)],
@@ -61,7 +61,7 @@ const lifts = async (figure, file) => {
     }, expected);
     const before = file.at("previous_layer", row), same = file.at(`${name}_null_same_group`, row);
     figure.grid({ ...grid, label: `${name} of layer ${layers[row]}`, isSquare: true, xTitle: isPair ? "expert" : `expert of layer ${layers[row]}`,
-      yTitle: isPair ? "expert" : `expert of layer ${before}`, scale: around(grid.cells.map(({ value }) => value), expected, sd),
+      yTitle: isPair ? "expert" : `expert of layer ${before}`, scale: around(grid.cells.map(({ value }) => value), expected, sd, 0),
       key: [["dot", "within two standard deviations of uniform routing, or p above 0.05"], ["missing", "no value"]],
       describe: (cell) => [["experts", `${experts[cell.i]} ${isPair ? "and" : "then"} ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)],
         ...(isPair && isNumber(same) ? [["null in one group", nullText(same, file.at(`${name}_null_same_group_sd`, row))]] : []),
