@@ -4,6 +4,7 @@
 #include "results/run_store.hpp"
 #include <vindex/error.hpp>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace vindex::report {
@@ -21,6 +22,13 @@ constexpr PageSection kSections[] = {
 }  // namespace
 
 std::span<const PageSection> page_sections() { return kSections; }
+
+int PageFile::bits(std::int64_t numbers) const {
+  constexpr double kRoom = 5.8e6;         // bytes of the page
+  constexpr double kBytesPerBit = 0.175;  // of a number: base64 and what deflate cannot compress
+  const double all = static_cast<double>(rows_of_page) * static_cast<double>(numbers);
+  return static_cast<int>(std::clamp(kRoom / (std::max(all, 1.0) * kBytesPerBit), 8.0, 24.0));
+}
 
 Json page_facts(const std::string& path, const results::ResultsReader& reader) {
   const results::h5::File& file = reader.file();

@@ -186,6 +186,9 @@ void add_measure(PageFile& file, PageData& out) {
   Json nulls = Json::object();
   Json metrics = Json::array();
   const std::vector<Series> all = series_of(columns);
+  const int bits = file.bits(std::count_if(all.begin(), all.end(), [](const Series& series) {
+    return series.column->type == results::h5::Type::kFloat64 && !series.name.ends_with("_null");
+  }));
   for (const Series& series : all) {
     const std::vector<double> values = values_of(series, rows);
     if (series.name.ends_with("_null")) {
@@ -199,7 +202,7 @@ void add_measure(PageFile& file, PageData& out) {
         {"name", series.name},
         {"meaning", series.column->long_name},
         {"whole", is_whole},
-        {"values", is_whole ? packed_integers(values) : packed_reals(values, file.bits())},
+        {"values", is_whole ? packed_integers(values) : packed_reals(values, bits)},
     });
   }
 
@@ -211,7 +214,7 @@ void add_measure(PageFile& file, PageData& out) {
     }
     return results::drawn_from(pointers);
   }();
-  out.main["bits"] = file.bits();
+  out.main["bits"] = bits;
   out.main["rows"] = identities_of(rows, shape_of);
   out.main["shapes"] = Json::list(shapes, [](const Shape& shape) {
     return Json::array({Json(shape.rows), Json(shape.cols)});

@@ -26,11 +26,11 @@ inline constexpr double kSigmaSteps = 2048.0;
 /// What stands for a singular value of zero, or one that is none.
 inline constexpr std::uint16_t kNoSigma = 65535;
 
-/// {"steps", "groups": [{"ranks", "length", "matrix", "first", "codes"}], "laws": [{"lower", "upper",
-/// "edge", "x", "density", "ranks", "sigma"}]}. A group is spectra of one length; `matrix` their rows
-/// and `first` their s_1. Codes are ln(s_1 / s_i) in steps, rank by rank, each as the difference to
-/// the rank before, modulo 2^16. A law is that of one of `shapes`, of l in units of n mp_scale^2 and
-/// of s in those of their root; null where a side is below 2.
+/// {"steps", "groups": [{"ranks", "length", "matrix", "first", "codes"}], "laws": [{"lower",
+/// "upper", "edge", "x", "density", "ranks", "sigma"}]}. A group is spectra of one length; `matrix`
+/// their rows and `first` their s_1. Codes are ln(s_1 / s_i) in steps, rank by rank, each as the
+/// difference to the rank before, modulo 2^16. A law is that of one of `shapes`, of l in units of n
+/// mp_scale^2 and of s in those of their root; null where a side is below 2.
 Json page_spectra(PageFile& file, std::span<const Shape> shapes,
                   std::span<const results::StoredRow> rows);
 

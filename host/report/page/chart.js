@@ -15,6 +15,7 @@ const configuration = {
 };
 
 const waiting = new Map();
+const drawing = new Set();
 const seen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) if (isIntersecting) begin(target);
 }, { rootMargin: "400px" });
@@ -23,15 +24,22 @@ const begin = (element) => {
   if (draw === undefined) return null;
   waiting.delete(element);
   seen.unobserve(element);
-  return draw();
+  const running = Promise.resolve(draw()).finally(() => drawing.delete(running));
+  drawing.add(running);
+  return running;
 };
 /** Calls `draw` once `element` comes near the screen. */
 exports.whenSeen = (element, draw) => {
   waiting.set(element, draw);
   seen.observe(element);
 };
-/** Draws everything that waits. */
-exports.drawAll = () => Promise.all([...waiting.keys()].map(begin));
+/** Draws everything that waits, and what that makes wait. */
+exports.drawAll = async () => {
+  while (waiting.size + drawing.size > 0) {
+    [...waiting.keys()].forEach(begin);
+    await Promise.all(drawing);
+  }
+};
 addEventListener("beforeprint", () => { exports.drawAll(); });
 
 /**

@@ -63,7 +63,7 @@ exports.draw = async (body, allFiles) => {
   body.append(make("div", { class: "controls" }, metric.element, roleSelect.element, layerSelect.element),
     make("ul", { class: "legend" }, make("li", {}, make("i", { class: "line dashed", mark: "var(--null)" }), "null (noise)"),
       make("li", {}, make("i", { class: "line", mark: "var(--soft)" }), "median"), make("li", {}, make("i", { class: "band", mark: "var(--soft)" }), "within 3.5 robust standard deviations"),
-      make("li", {}, make("i", { class: "single", mark: "var(--high-3)" }), "stands out")), view);
+      make("li", {}, make("i", { class: "single", mark: "var(--outlier)" }), "stands out")), view);
   const update = async () => {
     metric.select.value = choices.metric;
     if (!layersOf().includes(layer)) layer = layersOf()[0];

@@ -49,7 +49,9 @@ exports.draw = async (body, allFiles) => {
     metric.select.value = choices.metric;
     const points = (await Promise.all(there.map(async (file) => (await file.groups(choices.metric))
       .filter((group) => group.layer >= 0)
-      .map((group) => ({ ...group, rows: null, x: along.position(file, group.layer), colour: fileColour(file.index) })))))
+      .map((group) => ({ ...group, rows: null, x: along.position(file, group.layer), colour: fileColour(file.index),
+        // Files of nearly equal values lie on each other: the first is the widest.
+        wide: 1.8 + 2 * (there.length - 1 - there.indexOf(file)) })))))
       .flat().sort((a, b) => a.file - b.file || a.layer - b.layer);
     charts.replaceChildren(...roles(there).flatMap(({ block, role }) => {
       const own = points.filter((point) => point.block === block && point.role === role);

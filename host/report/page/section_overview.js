@@ -11,12 +11,12 @@ exports.lead = "Every layer and kind of matrix: the median of a metric over the 
   "noise of the same shape gives. 1 is noise; routed experts of a layer share a cell.";
 
 /** Bounds between classes of a ratio, symmetrical around 1; the finest set that holds nearly all of `ratios`. */
-const sets = [[1.01, 1.02, 1.03, 1.05, 1.08], [1.02, 1.05, 1.1, 1.2, 1.4], [1.05, 1.15, 1.35, 1.7, 2.5], [1.1, 1.5, 2.5, 5, 10],
-  [1.3, 3, 10, 30, 100]];
+const sets = [[1.01, 1.02, 1.03, 1.05, 1.08], [1.02, 1.05, 1.1, 1.15, 1.2], [1.03, 1.1, 1.2, 1.35, 1.6], [1.05, 1.2, 1.5, 2, 2.5],
+  [1.1, 1.5, 2.5, 5, 10], [1.3, 3, 10, 30, 100]];
 const ratioBounds = (ratios) => {
   const sizes = Float64Array.from(ratios, (ratio) => Math.exp(Math.abs(Math.log(ratio)))).sort();
   const reach = quantile(sizes, 0.95);
-  const set = sets.find((one) => reach <= one[4] * 1.15) ?? sets[sets.length - 1];
+  const set = sets.find((one) => reach <= one[4]) ?? sets[sets.length - 1];
   return [...set.map((bound) => 1 / bound).reverse(), ...set];
 };
 const ratioColours = [5, 4, 3, 2, 1].map((i) => `var(--low-${i})`)
@@ -136,7 +136,7 @@ exports.draw = async (body, allFiles) => {
       make("figcaption", {}, fileLabel(file, files), files.length > 1 ? ": " : "", what),
       chart("overview", {
         label: `Heat map of ${what} by layer and role of ${file.label}; arrow keys walk over its cells, Enter shows a cell's spectrum`,
-        height: rows.length * 17 + 60,
+        height: rows.length * 17 + 44,
         data: { cells: cells[i], rows, focus: [] },
         signals: { domain: along.domain, bounds, colours, lines: rows.length, depthTitle: along.title,
           hasOff: cells.flat().some((cell) => cell.off), isRelative: along.isRelative },

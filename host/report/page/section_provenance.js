@@ -41,7 +41,7 @@ exports.draw = (body, files) => {
         ["Started", command?.started ?? "not recorded"],
         ["Schema", file.schema],
         ["Versions", ...versions(file)],
-        ...(file.bits < 24 ? [["Rounding", "numbers of this page are rounded to four significant digits; the results file has all of them"]] : []),
+        ...(file.bits < 24 ? [["Rounding", `numbers of this page are rounded to ${file.bits} significant bits (relative error below ${(2 ** -file.bits).toExponential(1)}); the results file has all of them`]] : []),
         ["History", make("pre", {}, file.history || "none")],
       ]), inputs(file),
       ["settings", "config", "environment"].filter((name) => file.run[name]).map((name) =>

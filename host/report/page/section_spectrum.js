@@ -208,7 +208,7 @@ exports.draw = async (body, allFiles) => {
     setOptions(layer.select, groups.map((group) => ({ value: group.layer, text: group.layer < 0 ? "none" : `${group.layer}` })), file.layer[row]);
     const own = groups.find((group) => group.layer === file.layer[row]);
     setOptions(member.select, own.rows.map((other) => ({ value: other,
-      text: file.expert[other] >= 0 ? `expert ${file.expert[other]}` : file.slice[other] >= 0 ? `slice ${file.slice[other]}` : "the one there is" })), row);
+      text: file.expert[other] >= 0 ? `expert ${file.expert[other]}` : file.slice[other] >= 0 ? `slice ${file.slice[other]}` : "the only one" })), row);
     member.select.disabled = own.rows.length < 2;
     const pictures = (await Promise.all(files.map(async (other) => {
       const found = other === file ? row : matching(other, file, row);
@@ -217,7 +217,7 @@ exports.draw = async (body, allFiles) => {
     view.replaceChildren(make("ul", { class: "legend" },
       make("li", {}, make("i", { class: "single", mark: fileColour(file.index) }), "singular values"),
       make("li", {}, make("i", { class: "line", mark: "var(--ink)" }), "null: law of noise"),
-      make("li", {}, make("i", { class: "single", mark: "var(--high-3)" }), "outliers")), ...charts(pictures, files));
+      make("li", {}, make("i", { class: "single", mark: "var(--outlier)" }), "outliers")), ...charts(pictures, files));
   };
   choices.watch((changes) => { if ("matrix" in changes) update(); });
   await update();

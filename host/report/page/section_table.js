@@ -14,18 +14,18 @@ const kDefaultMetrics = ["var_at_64", "stable_rank", "effective_rank", "mp_outli
 /** A column: heading, value(row) to sort by, text(row), and whether it is a number. */
 const identityColumns = (files) => [
   ...(files.length > 1 ? [{ name: "file", text: (row) => row.file.label, value: (row) => row.file.index, width: 9 }] : []),
-  { name: "tensor", text: (row) => row.file.title(row.row), value: (row) => row.file.title(row.row), width: 26 },
+  { name: "tensor", text: (row) => row.file.title(row.row), value: (row) => row.file.title(row.row), width: 17 },
   { name: "layer", value: (row) => row.file.layer[row.row], text: (row) => (row.file.layer[row.row] < 0 ? "-" : String(row.file.layer[row.row])), isNumber: true, width: 4.5 },
   { name: "block", text: (row) => row.file.text("block", row.row), width: 8.5 },
   { name: "role", text: (row) => row.file.text("role", row.row), width: 8 },
   { name: "expert", value: (row) => row.file.expert[row.row], text: (row) => (row.file.expert[row.row] < 0 ? "-" : String(row.file.expert[row.row])), isNumber: true, width: 5 },
-  { name: "shape", value: (row) => row.file.shapes[row.file.shape[row.row]][0] * row.file.shapes[row.file.shape[row.row]][1], text: (row) => row.file.shapeText(row.row), isNumber: true, width: 7.5 },
-  { name: "encoding", text: (row) => row.file.text("encoding", row.row), width: 7 },
   { name: "status", text: (row) => row.file.text("status", row.row), width: 7 },
 ];
 const lastColumns = [
+  { name: "shape", value: (row) => row.file.shapes[row.file.shape[row.row]][0] * row.file.shapes[row.file.shape[row.row]][1], text: (row) => row.file.shapeText(row.row), isNumber: true, width: 7.5 },
+  { name: "encoding", text: (row) => row.file.text("encoding", row.row), width: 7 },
   { name: "method", text: (row) => row.file.text("method", row.row), width: 12 },
-  { name: "reason", text: (row) => row.file.text("reason", row.row), width: 24 },
+  { name: "reason", text: (row) => row.file.text("reason", row.row), width: 20 },
 ];
 
 const metricColumns = async (files, metric) => {
@@ -102,7 +102,7 @@ exports.draw = async (body, allFiles) => {
       const element = make("div", { class: `row${isGood ? "" : " bad"}`, role: "row", "aria-rowindex": first + i + 2 }, cellsOf(row, (column, text) => {
         const inside = column.name === "tensor"
           ? make("button", { type: "button", class: "link", title: text, onclick: () => choose(row) }, text) : text;
-        return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title: column.isNumber ? null : text }, inside);
+        return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title: text === "NaN" ? row.file.text("reason", row.row) || "not defined" : column.isNumber ? null : text }, inside);
       }));
       element.style.top = `${(first + i) * kRowHeight}px`;
       return element;

@@ -51,7 +51,7 @@ const checkOf = async (file, name) => {
     if (values[row] > most) [most, where] = [values[row], row];
   }
   if (known === 0) return ["no row has this check"];
-  return [`largest of ${count(known)}: ${number(most)} (alarm above ${kAlarm})`,
+  return [`largest of ${count(known)}: ${number(most)} (alarm above 3e-6)`,
     make("div", { class: alarms ? "alarm" : "" }, alarms ? `${plural(alarms, "row")} above the alarm` : "no alarm"),
     make("div", {}, "at ", make("span", { class: "name" }, file.title(where)))];
 };
