@@ -31,7 +31,7 @@ struct PageFile {
   std::int64_t rows_of_page = 0;  ///< of all its files: decides how much of each row there is
   /// Significant bits of real numbers where each row has `numbers` of them: those of float32, or in
   /// a large page as many as there is room for (14, four decimal digits, for 69,120 matrices).
-  int bits(std::int64_t numbers) const;
+  int bits(std::int64_t numbers = 40) const;
 };
 
 /// What a page holds of a file, as documents of JSON. `main` has the facts already.
