@@ -1,7 +1,7 @@
 // Owns a file of `vindex measure` as sections see it: rows, metrics beside their nulls, and the (layer, block, role) groups
 // with their medians and quartiles.
 const data = require("data");
-const { quantile } = require("tools");
+const { quantile, short } = require("tools");
 
 const prepared = new Map();
 /** The files of `vindex measure` among `files`, ready to be asked; made once. */
@@ -140,7 +140,7 @@ exports.depth = (files) => {
 };
 
 /** "routed_expert gate_proj": what a role is called where blocks share it. */
-exports.roleName = (block, role) => (block === role || block === "other" ? role : `${block} ${role}`);
+exports.roleName = (block, role) => short(block === role || block === "other" ? role : `${block} ${role}`, 60);
 
 /** (block, role) pairs of all files in the order of the first file that has them. */
 exports.roles = (files) => {

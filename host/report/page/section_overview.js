@@ -1,6 +1,6 @@
 // Owns #overview: a heat map of every (layer, block, role), the ratio of a metric to its null or its value, one map for each
 // file with the same colours.
-const { make, select, number, quantile, fileLabel, nothing, choices, count } = require("tools");
+const { make, select, number, quantile, fileLabel, nothing, choices, count, short } = require("tools");
 const { chart } = require("chart");
 const { prepare, depth, roles, metricOptions, whyText } = require("measure");
 
@@ -46,9 +46,9 @@ const swatch = (pattern) => {
 
 const legend = (bounds, colours, isRatio, cells) => {
   const text = (i) => (i === 0 ? `< ${number(bounds[0])}` : i === bounds.length ? `\u2265 ${number(bounds[i - 1])}` : "");
-  const short = (value) => (isRatio ? value.toFixed(value < 10 ? 2 : 0) : number(value));
+  const bound = (value) => (isRatio ? value.toFixed(value < 10 ? 2 : 0) : number(value));
   const steps = colours.map((colour, i) => make("span", {}, make("i", { mark: colour, title: text(i) }),
-    make("b", {}, i < bounds.length ? short(bounds[i]) : "\u00a0")));
+    make("b", {}, i < bounds.length ? bound(bounds[i]) : "\u00a0")));
   const kinds = new Set(cells.filter((cell) => cell.why).map((cell) => cell.why));
   const items = [make("li", { class: "scale" }, steps)];
   if (isRatio) items.push(make("li", {}, make("i", { class: "single", mark: "var(--middle)" }), "noise"));
@@ -66,7 +66,7 @@ const lines = (files) => {
   let block = null;
   for (const role of roles(files)) {
     if (role.block !== block) out.push({ line: out.length, block: (block = role.block), text: block.replace("_", " ") });
-    out.push({ line: out.length, ...role, text: role.role });
+    out.push({ line: out.length, ...role, text: short(role.role, 22) });
   }
   return out;
 };

@@ -1,6 +1,6 @@
 // Owns #spectrum: the singular values of a chosen matrix of each file, by rank and as a density of l = s^2, on the law of noise
 // of that shape and scale.
-const { make, select, setOptions, number, count, plural, nothing, choices, fileLabel, fileColour } = require("tools");
+const { make, short, select, setOptions, number, count, plural, nothing, choices, fileLabel, fileColour } = require("tools");
 const { chart } = require("chart");
 const { prepare, roles, roleName } = require("measure");
 const spectra = require("spectra");
@@ -118,7 +118,7 @@ const charts = (pictures, files) => {
   const most = Math.max(...[...histograms.values()].flat().map((bar) => bar.density), 0.01);
   const top = 1.08 * Math.min(Math.max(most, ...laws.flat()), 3 * Math.max(0.4, ...laws.map((law) => law[Math.floor(law.length / 4)])));
   return pictures.map((one) => {
-    const head = [fileLabel(one.file, files), files.length > 1 ? ": " : "", make("span", { class: "name" }, one.title)];
+    const head = [fileLabel(one.file, files), files.length > 1 ? ": " : "", make("span", { class: "name", title: one.title }, short(one.title))];
     if (one.why) return make("figure", {}, make("figcaption", {}, head), nothing(`No spectrum: ${one.why}.`));
     const colour = fileColour(one.file.index);
     const isWhole = one.length === one.p;

@@ -1,5 +1,5 @@
 // Owns #table: every matrix of every file of `vindex measure`, sorted, filtered, copied; only rows on the screen are elements.
-const { make, select, number, count, plural, nothing, choices, fileColour, announce } = require("tools");
+const { make, short, select, number, count, plural, nothing, choices, fileColour, announce } = require("tools");
 const { prepare, metricOptions } = require("measure");
 
 exports.id = "table";
@@ -14,12 +14,12 @@ const kDefaultMetrics = ["var_at_64", "stable_rank", "effective_rank", "mp_outli
 /** A column: heading, value(row) to sort by, text(row), and whether it is a number. */
 const identityColumns = (files) => [
   ...(files.length > 1 ? [{ name: "file", text: (row) => row.file.label, value: (row) => row.file.index, width: 9 }] : []),
-  { name: "tensor", text: (row) => row.file.title(row.row), value: (row) => row.file.title(row.row), width: 17 },
-  { name: "layer", value: (row) => row.file.layer[row.row], text: (row) => (row.file.layer[row.row] < 0 ? "-" : String(row.file.layer[row.row])), isNumber: true, width: 4.5 },
+  { name: "tensor", text: (row) => row.file.title(row.row), value: (row) => row.file.title(row.row), width: 20 },
+  { name: "layer", value: (row) => row.file.layer[row.row], text: (row) => (row.file.layer[row.row] < 0 ? "-" : String(row.file.layer[row.row])), isNumber: true, width: 4 },
   { name: "block", text: (row) => row.file.text("block", row.row), width: 8.5 },
-  { name: "role", text: (row) => row.file.text("role", row.row), width: 8 },
-  { name: "expert", value: (row) => row.file.expert[row.row], text: (row) => (row.file.expert[row.row] < 0 ? "-" : String(row.file.expert[row.row])), isNumber: true, width: 5 },
-  { name: "status", text: (row) => row.file.text("status", row.row), width: 7 },
+  { name: "role", text: (row) => row.file.text("role", row.row), width: 7.5 },
+  { name: "expert", value: (row) => row.file.expert[row.row], text: (row) => (row.file.expert[row.row] < 0 ? "-" : String(row.file.expert[row.row])), isNumber: true, width: 4 },
+  { name: "status", text: (row) => row.file.text("status", row.row), width: 6 },
 ];
 const lastColumns = [
   { name: "shape", value: (row) => row.file.shapes[row.file.shape[row.row]][0] * row.file.shapes[row.file.shape[row.row]][1], text: (row) => row.file.shapeText(row.row), isNumber: true, width: 7.5 },
@@ -101,8 +101,8 @@ exports.draw = async (body, allFiles) => {
       const isGood = row.file.isMeasured(row.row);
       const element = make("div", { class: `row${isGood ? "" : " bad"}`, role: "row", "aria-rowindex": first + i + 2 }, cellsOf(row, (column, text) => {
         const inside = column.name === "tensor"
-          ? make("button", { type: "button", class: "link", title: text, onclick: () => choose(row) }, text) : text;
-        return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title: text === "NaN" ? row.file.text("reason", row.row) || "not defined" : column.isNumber ? null : text }, inside);
+          ? make("button", { type: "button", class: "link", title: text, onclick: () => choose(row) }, short(text, 300)) : text;
+        return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title: column.name === "tensor" ? null : text === "NaN" ? row.file.text("reason", row.row) || "not defined" : column.isNumber ? null : text }, inside);
       }));
       element.style.top = `${(first + i) * kRowHeight}px`;
       return element;
@@ -181,7 +181,7 @@ exports.draw = async (body, allFiles) => {
   addEventListener("beforeprint", () => {
     const few = columns.filter((column) => !["method", "encoding"].includes(column.name));
     printed.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, few.map((column) => make("th", {}, column.name)))),
-      make("tbody", {}, rows.slice(0, kPrinted).map((row) => make("tr", {}, few.map((column) => make("td", { class: column.isNumber ? "number" : "" }, column.text(row))))))),
+      make("tbody", {}, rows.slice(0, kPrinted).map((row) => make("tr", {}, few.map((column) => make("td", { class: column.isNumber ? "number" : "" }, short(column.text(row)))))))),
       rows.length > kPrinted ? make("p", {}, `${count(kPrinted)} of ${count(rows.length)} rows; ${count(rows.length - kPrinted)} are left out on paper.`) : "");
   });
   addEventListener("afterprint", () => printed.replaceChildren());

@@ -1,5 +1,5 @@
 // Owns #trust: what each file promises, what computed it, what its checks say, and every row that was escalated or not measured.
-const { make, number, count, plural, fileLabel, nothing } = require("tools");
+const { make, short, number, count, plural, fileLabel } = require("tools");
 const { prepare } = require("measure");
 
 exports.id = "trust";
@@ -53,15 +53,15 @@ const checkOf = async (file, name) => {
   if (known === 0) return ["no row has this check"];
   return [`largest of ${count(known)}: ${number(most)} (alarm above 3e-6)`,
     make("div", { class: alarms ? "alarm" : "" }, alarms ? `${plural(alarms, "row")} above the alarm` : "no alarm"),
-    make("div", {}, "at ", make("span", { class: "name" }, file.title(where)))];
+    make("div", {}, "at ", make("span", { class: "name", title: file.title(where) }, short(file.title(where))))];
 };
 
 const list = (file, title, rows, explain) => {
-  if (rows.length === 0) return make("div", {}, make("h3", {}, title), nothing("None."));
+  if (rows.length === 0) return make("p", {}, `${title}: none.`);
   const shown = rows.slice(0, kListed);
   return make("div", {}, make("h3", {}, `${title}: ${count(rows.length)}`), make("div", { class: "scroll" }, make("table", {},
     make("thead", {}, make("tr", {}, ["matrix", "shape", "status", "method", "why"].map((name) => make("th", {}, name)))),
-    make("tbody", {}, shown.map((row) => make("tr", {}, make("td", { class: "name" }, file.title(row)), make("td", {}, file.shapeText(row)),
+    make("tbody", {}, shown.map((row) => make("tr", {}, make("td", { class: "name", title: file.title(row) }, short(file.title(row))), make("td", {}, file.shapeText(row)),
       make("td", {}, file.text("status", row)), make("td", {}, file.text("method", row) || "-"), make("td", {}, file.text("reason", row) || explain)))))),
   rows.length > kListed ? make("p", {}, `${kListed} of ${count(rows.length)} listed; the table above has all of them.`) : null);
 };
@@ -82,7 +82,7 @@ const measured = async (file) => {
       ["Rows", `${count(counts.measured)} of ${count(counts.total)} measured`,
         ["not_converged", "not_finite", "unsupported", "failed", "skipped"].filter((name) => counts[name] > 0).map((name) => `${count(counts[name])} ${name}`)],
       ["Mode", `${file.file.mode}: ${promises[file.file.mode] ?? "a mode that this program does not know"}`],
-      ["Largest error", where === null ? "not known" : [`sigma_error / s_1 ${number(most)}`, make("div", {}, "at ", make("span", { class: "name" }, file.title(where)))]],
+      ["Largest error", where === null ? "not known" : [`sigma_error / s_1 ${number(most)}`, make("div", {}, "at ", make("span", { class: "name", title: file.title(where) }, short(file.title(where))))]],
       ["Computed by", machine(file.file)],
       ["check_trace", ...await checkOf(file, "check_trace")],
       ["check_gram", ...await checkOf(file, "check_gram")],

@@ -34,6 +34,14 @@ exports.quantile = (sorted, q) => {
   return below + 1 < sorted.length ? sorted[below] + (at - below) * (sorted[below + 1] - sorted[below]) : sorted[below];
 };
 
+/** `text` with its middle left out where it is longer than `most`: names of a model may be of any length. */
+exports.short = (text, most = 160) => {
+  const letters = [...text];
+  if (letters.length <= most) return text;
+  const head = Math.ceil((most - 1) / 2);
+  return letters.slice(0, head).join("") + "\u2026" + letters.slice(letters.length - (most - 1 - head)).join("");
+};
+
 exports.fileColour = (index) => `var(--file-${index % 6})`;
 /** A caption that says which file, where there are several. */
 exports.fileLabel = (file, files) =>
@@ -51,7 +59,7 @@ exports.setOptions = (select, options, chosen) => {
   const groups = new Map();
   const parts = [];
   for (const { value, text, group } of options) {
-    const option = make("option", { value }, text);
+    const option = make("option", { value }, exports.short(String(text), 60));
     if (group === undefined) parts.push(option);
     else if (groups.has(group)) groups.get(group).append(option);
     else {
@@ -68,8 +76,8 @@ const tooltip = document.getElementById("tooltip");
 exports.tooltip = (x, y, value) => {
   tooltip.hidden = value === null || value === undefined;
   if (tooltip.hidden) return;
-  const rows = (value.rows ?? []).flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
-  tooltip.replaceChildren(make("strong", {}, value.title), make("dl", {}, rows));
+  const rows = (value.rows ?? []).flatMap(([name, text]) => [make("dt", {}, exports.short(String(name))), make("dd", {}, exports.short(String(text)))]);
+  tooltip.replaceChildren(make("strong", {}, make("bdi", {}, exports.short(value.title))), make("dl", {}, rows));
   const box = tooltip.getBoundingClientRect();
   const left = x + 14 + box.width > innerWidth ? x - 14 - box.width : x + 14;
   tooltip.style.left = `${Math.max(4, Math.min(left, innerWidth - box.width - 4))}px`;
