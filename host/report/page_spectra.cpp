@@ -21,12 +21,12 @@ constexpr std::int64_t kMostValues = 2'200'000;
 constexpr std::int64_t kFewestRanks = 24, kMostRanks = 512;
 constexpr int kLawPoints = 96;
 
-/// ln(first / value) in steps.
-std::uint16_t code_of(double first, double value) {
+/// ln(first / value) in steps, of which one has `in_one`.
+std::uint16_t code_of(double first, double value, double in_one) {
   if (!(value > 0.0) || !(first >= value)) {
     return kNoSigma;
   }
-  const double steps = std::round(std::log(first / value) * kSigmaSteps);
+  const double steps = std::round(std::log(first / value) * in_one);
   return steps < kNoSigma ? static_cast<std::uint16_t>(steps) : kNoSigma;
 }
 
@@ -119,6 +119,7 @@ Json page_spectra(PageFile& file, std::span<const Shape> shapes,
                   std::span<const results::StoredRow> rows) {
   const std::int64_t most = std::clamp(kMostValues / std::max<std::int64_t>(file.rows_of_page, 1),
                                        kFewestRanks, kMostRanks);
+  const double steps = sigma_steps(file.rows_of_page);
   Json groups = Json::array();
   std::vector<Thinned> by_group;
   file.reader.each_spectrum([&](std::size_t group, std::int64_t row,
@@ -139,13 +140,13 @@ Json page_spectra(PageFile& file, std::span<const Shape> shapes,
     thinned.firsts.push_back(sigma.front());
     for (std::size_t r = 0; r < thinned.ranks.size(); ++r) {
       thinned.codes[r].push_back(
-          code_of(sigma.front(), sigma[static_cast<std::size_t>(thinned.ranks[r] - 1)]));
+          code_of(sigma.front(), sigma[static_cast<std::size_t>(thinned.ranks[r] - 1)], steps));
     }
   });
   for (const Thinned& group : by_group) {
     groups.push_back(group_of(group));
   }
-  return {{"steps", kSigmaSteps},
+  return {{"steps", steps},
           {"groups", std::move(groups)},
           {"laws", Json::list(shapes, [&](const Shape& shape) { return law_of(shape, most); })}};
 }

@@ -1,4 +1,4 @@
-// Owns reading the page's data: the documents in its <script> elements, packed lists of numbers (page_values.hpp says how
+// Owns reading the page's data: the documents in its script elements, packed lists of numbers (page_values.hpp says how
 // they are made), and the lists of texts and names.
 const kInteger = -2147483648;
 

@@ -56,7 +56,7 @@ const picture = async (file, row) => {
   const points = spectrum.ranks.map((rank, i) => ({ rank, sigma: spectrum.sigma[i], l: spectrum.sigma[i] ** 2 }))
     .map((point) => ({ ...point, x: point.l / unit, outlier: point.l > edge }));
   return {
-    file, row, title, law: hasLaw ? law : null, unit, scale, n, p, points, length: spectrum.length,
+    file, row, title, law: hasLaw ? law : null, unit, scale, n, p, points, length: spectrum.length, rounding: 0.5 / all.steps,
     positive: points.filter((point) => point.sigma > 0),
     curve: hasLaw ? law.ranks.map((rank, i) => ({ rank, sigma: law.sigma[i] * Math.sqrt(unit) })).filter((point) => point.sigma > 0) : [],
     outliers: await metric("mp_outliers"), ks: await metric("mp_ks"), error: await metric("sigma_error"),
@@ -76,6 +76,7 @@ const facts = (one) => {
   parts.push(one.points.length < one.length
     ? `${count(one.points.length)} of ${count(one.length)} values drawn, chosen by rank` : `all ${count(one.length)} values drawn`);
   if (one.length < one.p) parts.push(`the file holds the largest ${count(one.length)} of ${count(one.p)}`);
+  if (one.rounding > 5e-4) parts.push("drawn to three digits");
   const zeros = one.points.length - one.positive.length;
   if (zeros > 0) parts.push(`${plural(zeros, "zero")} left out of the logarithmic chart`);
   return parts.join(" \u00b7 ");

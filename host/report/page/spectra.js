@@ -23,7 +23,7 @@ const unpack = async (block) => {
     ...law, x: [...await data.numbers(law.x)], density: [...await data.numbers(law.density)], sigma: [...await data.numbers(law.sigma)],
   }));
   return {
-    laws,
+    laws, steps: block.steps,
     /** {ranks, sigma, length} of a row of /matrix/: values at these ranks of `length` stored ones; null where there is none. */
     at(row) {
       const place = places.get(row);
