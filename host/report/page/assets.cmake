@@ -27,7 +27,7 @@ page_asset(kStyle figure.css ${page}/figure.css)
 page_asset(kScript require.js ${page}/require.js)
 # What charts of these specifications need: no maps, no layouts of graphs and trees.
 foreach(module util statistics time format loader canvas scale scenegraph dataflow expression event-selector functions selection
-               runtime view parser transforms view-transforms encode interpreter)
+               runtime view parser transforms view-transforms encode label interpreter)
   page_asset(kModule vega-${module} ${VINDEX_VEGA}/vega-${module}.min.js)
 endforeach()
 foreach(module vega data tools chart measure spectra main section_overview section_layers section_spectrum section_experts section_table

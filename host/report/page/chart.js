@@ -41,6 +41,15 @@ exports.drawAll = async () => {
   }
 };
 addEventListener("beforeprint", () => { exports.drawAll(); });
+/** Draws what waits, one after the other, while nothing else is to be done: printing does not wait for it. */
+const idle = globalThis.requestIdleCallback ?? ((callback) => setTimeout(callback, 200));
+const drawWhenIdle = () => idle(async () => {
+  const [next] = waiting.keys();
+  if (next === undefined && drawing.size === 0) return;
+  await (next === undefined ? Promise.all(drawing) : begin(next));
+  drawWhenIdle();
+});
+addEventListener("load", () => setTimeout(drawWhenIdle, 1500));
 
 /**
  * A chart of the specification `name` (NAME.vg.json) in a new element, which is returned at once.

@@ -58,6 +58,12 @@ exports.draw = async (body, allFiles) => {
       if (own.length === 0) return [];
       const domain = range(own);
       const known = own.filter((point) => !point.why);
+      // A point without a neighbour has no line and no band: its null and quartiles are marks of their own.
+      const neighbours = new Set(known.map((point) => `${point.file} ${point.layer}`));
+      for (const point of known) {
+        point.alone = !neighbours.has(`${point.file} ${point.layer - 1}`) && !neighbours.has(`${point.file} ${point.layer + 1}`);
+        point.many = known.length > 40;
+      }
       const caption = make("figcaption", {}, make("strong", {}, roleName(block, role)), ` \u00b7 ${plural(new Set(own.map((point) => point.layer)).size, "layer")}`);
       if (domain === null) return [make("figure", {}, caption, nothing(`No value of ${choices.metric}: ${whyText(own[0])}.`))];
       return [make("figure", {}, caption, chart("layers", {

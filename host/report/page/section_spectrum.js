@@ -49,14 +49,16 @@ const picture = async (file, row) => {
   if (spectrum === null) return { file, row, title, why: "the file holds no singular values of it (measure --no-spectra)" };
   const law = all.laws[file.shape[row]];
   const [rows, cols] = file.shapes[file.shape[row]], n = Math.max(rows, cols), p = Math.min(rows, cols);
-  const scale = await metric("mp_scale");
+  const ofBulk = await metric("mp_scale"), isBulk = ofBulk > 0;
+  // Without all values the bulk's scale is not known; the root mean square of the weights takes its place.
+  const scale = isBulk ? ofBulk : await metric("frobenius_norm") / Math.sqrt(rows * cols);
   const unit = n * scale * scale;  // of l
   const hasLaw = law !== null && unit > 0;
-  const edge = hasLaw ? law.edge * unit : NaN;
+  const edge = hasLaw && isBulk ? law.edge * unit : NaN;
   const points = spectrum.ranks.map((rank, i) => ({ rank, sigma: spectrum.sigma[i], l: spectrum.sigma[i] ** 2 }))
     .map((point) => ({ ...point, x: point.l / unit, outlier: point.l > edge }));
   return {
-    file, row, title, law: hasLaw ? law : null, unit, scale, n, p, points, length: spectrum.length, rounding: 0.5 / all.steps,
+    file, row, title, law: hasLaw ? law : null, isBulk, unit, scale, n, p, points, length: spectrum.length, rounding: 0.5 / all.steps,
     positive: points.filter((point) => point.sigma > 0),
     curve: hasLaw ? law.ranks.map((rank, i) => ({ rank, sigma: law.sigma[i] * Math.sqrt(unit) })).filter((point) => point.sigma > 0) : [],
     outliers: await metric("mp_outliers"), ks: await metric("mp_ks"), error: await metric("sigma_error"),
@@ -72,7 +74,7 @@ const union = (lists) => {
 const facts = (one) => {
   const { file, row } = one;
   const parts = [`${file.shapeText(row)}, ${file.text("encoding", row)}`, `s_1 ${number(one.points[0].sigma)}`];
-  if (one.law) parts.push(`noise scale ${number(one.scale)}`, `distance from the law (mp_ks) ${number(one.ks)}`);
+  if (one.law && one.isBulk) parts.push(`noise scale ${number(one.scale)}`, `distance from the law (mp_ks) ${number(one.ks)}`);
   parts.push(one.points.length < one.length
     ? `${count(one.points.length)} of ${count(one.length)} values drawn, chosen by rank` : `all ${count(one.length)} values drawn`);
   if (one.length < one.p) parts.push(`the file holds the largest ${count(one.length)} of ${count(one.p)}`);
@@ -83,12 +85,13 @@ const facts = (one) => {
 };
 
 const outlierText = (one) => {
-  if (!one.law) return "No noise scale is known of this matrix (mp_scale is NaN), so the law is not drawn and no value is called an outlier.";
+  if (!one.law) return "No scale is known of this matrix, so the law is not drawn and no value is called an outlier.";
+  if (!one.isBulk) return `The bulk's scale is not known (mp_scale is NaN): the law is drawn at the scale of all weights, root mean square ${number(one.scale)}, and no value is called an outlier.`;
   const drawn = one.points.filter((point) => point.outlier);
   if (one.outliers === 0) return "No value lies beyond the edge of the law (null: about 0.01).";
   const cut = drawn.slice(0, 12).map((point) => number(point.sigma)).join(", ");
   return `${plural(one.outliers, "outlier")} beyond the edge (null: about 0.01)` +
-    (drawn.length ? `; the largest: ${cut}` : "") +
+    (drawn.length ? `; s of ${drawn.length < one.outliers ? "those drawn" : "the largest"}: ${cut}` : "") +
     (drawn.length < one.outliers ? ` (${count(drawn.length)} of ${count(one.outliers)} are drawn)` : drawn.length > 12 ? ` (12 of ${count(drawn.length)} listed)` : "") + ".";
 };
 
@@ -96,7 +99,7 @@ const tip = (one) => (point) => ({
   title: `${one.title}${point.rank ? `, rank ${point.rank}` : ""}`,
   rows: [["s", number(point.sigma)], ["l = s\u00b2", number(point.l)],
     ["null (noise) at this rank", one.law ? number(lawAt(one, point.rank)) : "not known"],
-    ["", point.outlier ? "outlier: beyond the edge of noise" : one.law ? "within what noise gives" : ""]].filter(([, text]) => text),
+    ["", point.outlier ? "outlier: beyond the edge of noise" : one.isBulk ? "within what noise gives" : ""]].filter(([, text]) => text),
 });
 const lawAt = (one, rank) => one.curve.find((point) => point.rank === rank)?.sigma ?? NaN;
 
@@ -139,7 +142,7 @@ const charts = (pictures, files) => {
         label: `Density of squared singular values of ${one.title} beside the Marchenko-Pastur law`, height: 300,
         data: { bars: histograms.get(one), law: one.law.x.map((x, i) => ({ x, density: one.law.density[i] })),
           outliers: one.points.filter((point) => point.outlier && point.x <= span) },
-        signals: { xDomain: [0, span], yDomain: [0, top], edge: one.law.edge, colour },
+        signals: { xDomain: [0, span], yDomain: [0, top], edge: one.isBulk ? one.law.edge : 1e9, colour },
         tip: (datum) => (datum.x0 === undefined ? tip(one)(datum) : {
           title: `l from ${number(datum.x0)} to ${number(datum.x1)}`,
           rows: [["density", number(datum.density)], ["null (noise)", number(densityAt(one.law, (datum.x0 + datum.x1) / 2))],

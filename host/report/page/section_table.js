@@ -178,12 +178,14 @@ exports.draw = async (body, allFiles) => {
     setTimeout(() => { button.textContent = "Copy as text"; }, 2500);
   });
   // Paper has no scrolling: the first rows as they are sorted, and how many are left out.
-  addEventListener("beforeprint", () => {
+  const print = () => {
     const few = columns.filter((column) => !["method", "encoding"].includes(column.name));
     printed.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, few.map((column) => make("th", {}, column.name)))),
       make("tbody", {}, rows.slice(0, kPrinted).map((row) => make("tr", {}, few.map((column) => make("td", { class: column.isNumber ? "number" : "" }, short(column.text(row)))))))),
       rows.length > kPrinted ? make("p", {}, `${count(kPrinted)} of ${count(rows.length)} rows; ${count(rows.length - kPrinted)} are left out on paper.`) : "");
-  });
+  };
+  addEventListener("beforeprint", print);
   addEventListener("afterprint", () => printed.replaceChildren());
   await rechoose();
+  if (matchMedia("print").matches) print();
 };
