@@ -103,13 +103,20 @@ Json texts_of(const results::Schema& schema, const results::Column& column,
 
 Json columns_of(PageFile& file, const std::vector<results::StoredRow>& rows) {
   const results::Schema& schema = file.reader.schema();
+  const std::vector<results::Column> columns =
+      results::table_columns(schema, file.reader.file(), model::ResultTable::kMatrix);
+  std::int64_t reals = 0;
+  for (const results::Column& column : columns) {
+    reals += column.type == results::h5::Type::kFloat64
+                 ? static_cast<std::int64_t>(std::min(column.width, kColumnWidth))
+                 : 0;
+  }
   Json out = Json::object();
-  for (const results::Column& column :
-       results::table_columns(schema, file.reader.file(), model::ResultTable::kMatrix)) {
+  for (const results::Column& column : columns) {
     const bool is_text = column.is_text() || column.name == "status";
-    out[column.name] = is_text ? texts_of(schema, column, rows)
-                               : numbers_of(column, rows, file.bits());
-    out[column.name]["meaning"] = column.long_name;
+    Json& to = out[column.name];
+    to = is_text ? texts_of(schema, column, rows) : numbers_of(column, rows, file.bits(reals));
+    to["meaning"] = column.long_name;
   }
   return out;
 }

@@ -84,6 +84,15 @@ class Figure {
   }
   controls(...selects) { this.choices.append(...selects.map(({ element }) => element)); }
   note(text) { this.notes.append(make("p", { class: "note" }, text)); }
+  /** Waits for `read()`, then gives what it found to `show`, unless it was asked again meanwhile. */
+  async latest(read, show) {
+    const turn = this.turn = (this.turn ?? 0) + 1;
+    this.element.setAttribute("aria-busy", "true");
+    const found = await read();
+    if (turn !== this.turn) return;
+    show(found);
+    this.element.removeAttribute("aria-busy");
+  }
   empty(text) {
     this.key.replaceChildren();
     this.place.replaceChildren(make("p", { class: "nothing" }, text));
@@ -95,25 +104,25 @@ class Figure {
     const wanted = isSquare ? Math.min(620, 90 + 44 * xs.length) : 60 + labelWidth + 48 * xs.length;
     this.place.replaceChildren(chart("grid", {
       label: `${label}; arrow keys walk over the cells`, height: isSquare ? 160 : ys.length * 19 + 50,
-      data: { cells, xs: xs.map((name) => ({ name })), ys: ys.map((name) => ({ name })), focus: [] },
+      data: { cells, xs: xs.map((name, at) => ({ at, name })), ys: ys.map((name, at) => ({ at, name })), focus: [] },
       signals: { isSquare, xTitle, yTitle, labelWidth, bounds: scale.bounds, colours: scale.colours, columns: Math.max(1, xs.length), lines: Math.max(1, ys.length) },
       width: (available) => Math.min(available, wanted), tip: tipOf(describe), walk: walker(cells, true),
     }));
   }
 
-  /** points: {panel, x, value, low, high, null, nullLow, nullHigh}, panel by panel. */
+  /** points: {panel: its name, x, value, low, high, null, nullLow, nullHigh}, panel by panel. */
   lines({ label, points, xTitle, isLog = false, key, describe }) {
     this.key.replaceChildren(legend(null, key));
+    const panels = [...new Set(points.map(({ panel }) => panel))], places = new Map(panels.map((name, place) => [name, place]));
     const known = points.map((point) => {
-      const out = { ...point };
+      const out = { ...point, place: places.get(point.panel) };
       for (const name of ["value", "low", "high", "null", "nullLow", "nullHigh"]) {
         out[name] = isNumber(point[name]) && (!isLog || point[name] > 0) ? point[name] : null;
       }
       return out;
     });
     this.place.replaceChildren(chart("lines", {
-      label: `${label}; arrow keys walk over the values`, height: 150, data: { points: known, focus: [] },
-      signals: { xTitle, isLog, panels: new Set(points.map(({ panel }) => panel)).size }, tip: tipOf(describe), walk: walker(known, false),
+      label: `${label}; arrow keys walk over the values`, height: 150, data: { points: known, panels: panels.map((name) => ({ name })), focus: [] }, signals: { xTitle, isLog }, tip: tipOf(describe), walk: walker(known, false),
     }));
   }
 }
@@ -135,7 +144,8 @@ exports.gridCells = (xs, ys, value, centre = 0, isSquare = true) => {
           if (cell && (!found || !isNumber(found.value) || Math.abs(cell.value - centre) > Math.abs(found.value - centre))) found = cell;
         }
       }
-      if (found) cells.push({ ...found, value: isNumber(found.value) ? found.value : null, state: isNumber(found.value) ? found.state : "missing", x: xs[j], y: ys[i] });
+      if (found) cells.push({ ...found, value: isNumber(found.value) ? found.value : null, state: isNumber(found.value) ? found.state : "missing", 
+        x: xs[j], y: ys[i], column: j / stepX, line: i / stepY });
     }
   }
   return { xs: thinned(xs, stepX), ys: thinned(ys, stepY), cells, block: stepX * stepY };

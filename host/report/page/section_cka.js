@@ -15,17 +15,17 @@ const everyLayer = (figure, file) => {
   const layers = Array.from(file.column("layer")), others = file.scales.layers_b;
   const lists = (name) => layers.map((unused, row) => file.list(name, row));
   const all = Object.fromEntries(["cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high"].map((name) => [name, lists(name)]));
-  const at = (name, cell) => all[name][cell.row]?.[cell.column] ?? NaN;
+  const at = (name, cell) => all[name][cell.row]?.[cell.other] ?? NaN;
   const show = (name) => {
     const grid = gridCells(others, layers, (i, j) => {
-      const cell = { row: i, column: j };
+      const cell = { row: i, other: j };
       const value = at(name, cell), limit = at("null_q95", cell);
       return { ...cell, value, marked: name === "cka" && file.at("best_layer_b", i) === others[j],
         state: name === "cka" && isNumber(limit) && !(value > limit) ? "noise" : "value" };
     });
     figure.grid({ ...grid, label: `${name} of every layer of A with every layer of B`, isSquare: true, xTitle: "layer of B", yTitle: "layer of A", scale,
       key: [["outline", "the layer of B nearest to a layer of A"], ["dot", "not above 95 % of permutations"], ["missing", "no value"]],
-      describe: (cell) => [["layer", `${layers[cell.row]} of A, ${others[cell.column]} of B`], ["cka", number(at("cka", cell))],
+      describe: (cell) => [["layer", `${layers[cell.row]} of A, ${others[cell.other]} of B`], ["cka", number(at("cka", cell))],
         ["null: mean, 95 %", `${number(at("null_mean", cell))}, ${number(at("null_q95", cell))}`], ["p", number(at("p", cell))],
         ["95 % interval", `${number(at("ci_low", cell))} to ${number(at("ci_high", cell))}`], ["biased estimator", number(at("cka_biased", cell))],
         ...(file.column("reason")[cell.row] ? [["why NaN", file.column("reason")[cell.row]]] : [])] });

@@ -44,10 +44,8 @@ const groupSelect = (file, held, chosen, change) =>
 
 const everyTwo = async (figure, file, held) => {
   const names = matrices.filter((name) => file.file.squares.includes(name));
-  let row = held[0], name = names[0], asked = 0;
-  const show = async () => {
-    const turn = ++asked, values = await file.square(name, row);
-    if (turn !== asked) return;
+  let row = held[0], name = names[0];
+  const show = () => figure.latest(() => file.square(name, row), (values) => {
     if (!values) return figure.empty("No values: the file says why in the group's reason.");
     const experts = file.scales.expert.slice(0, file.at("experts", row));
     const expected = file.at(`${name}_null`, row), sd = file.at(`${name}_null_sd`, row);
@@ -59,7 +57,7 @@ const everyTwo = async (figure, file, held) => {
     figure.grid({ ...grid, label: `${name} of every two experts, ${groupText(file, row)}`, isSquare: true, xTitle: "expert", yTitle: "expert",
       scale: around(grid.cells.map(({ value }) => value), expected, sd), key: [["dot", "within two standard deviations of noise"], ["missing", "no value"]],
       describe: (cell) => [["experts", `${experts[cell.i]} and ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)], ["z", number(cell.z)]] });
-  };
+  });
   figure.controls(groupSelect(file, held, row, (value) => { row = value; show(); }),
     select("Matrix", names.map((value) => ({ value, text: value })), name, (value) => { name = value; show(); }));
   await show();

@@ -16,14 +16,14 @@ const loads = (figure, file) => {
   const grid = gridCells(experts, layers, (i, j) => {
     if (j >= file.at("cols", i)) return null;
     const load = perLayer[i].load?.[j] ?? NaN, expected = file.at("load_null", i), z = (load - expected) / file.at("load_null_sd", i);
-    return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, column: j, marked: load === 0, state: Math.abs(z) < 2 ? "noise" : "value" };
+    return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, expert: j, marked: load === 0, state: Math.abs(z) < 2 ? "noise" : "value" };
   }, 1, false);
   const scale = beside([0.25, 0.4, 0.6, 0.75, 0.9, 1.1, 1.33, 1.67, 2.5, 4]);
   figure.grid({ ...grid, label: "Load of every expert of every layer over an even share", xTitle: "expert", yTitle: "layer", scale,
     key: [["dot", "within two standard deviations of uniform routing"], ["outline", "no token chose it"], ["missing", "no value"]],
-    describe: (cell) => [["layer", `${layers[cell.row]}, expert ${experts[cell.column]}`], ["load", number(cell.load)],
+    describe: (cell) => [["layer", `${layers[cell.row]}, expert ${experts[cell.expert]}`], ["load", number(cell.load)],
       ["null", nullText(file.at("load_null", cell.row), file.at("load_null_sd", cell.row))], ["load over null", number(cell.value)], ["z", number(cell.z)],
-      ["mean weight", number(perLayer[cell.row].weight?.[cell.column])], ["null of it", nullText(file.at("mean_weight_null", cell.row), file.at("mean_weight_null_sd", cell.row))],
+      ["mean weight", number(perLayer[cell.row].weight?.[cell.expert])], ["null of it", nullText(file.at("mean_weight_null", cell.row), file.at("mean_weight_null_sd", cell.row))],
       ...(file.column("reason")[cell.row] ? [["why NaN", file.column("reason")[cell.row]]] : [])] });
   figure.note(`Colour: load over an even share, 1 is the null. ${blockText(grid.block)}`);
 };
@@ -47,10 +47,8 @@ const byLayer = (figure, file) => {
 
 const lifts = async (figure, file) => {
   const layers = Array.from(file.column("layer")), held = layers.map((unused, row) => row).filter((row) => file.held.has(row));
-  let row = held[0], name = "coactivation_lift", asked = 0;
-  const show = async () => {
-    const turn = ++asked, lift = await file.square(name, row), tail = await file.square(`${name}_p`, row);
-    if (turn !== asked) return;
+  let row = held[0], name = "coactivation_lift";
+  const show = () => figure.latest(() => Promise.all([file.square(name, row), file.square(`${name}_p`, row)]), ([lift, tail]) => {
     if (!lift) return figure.empty("No values: there is no mixture layer before this one.");
     const expected = file.at(`${name}_null`, row), sd = file.at(`${name}_null_sd`, row), isPair = name === "coactivation_lift";
     const experts = file.scales.expert.slice(0, file.at("cols", row));
@@ -66,7 +64,7 @@ const lifts = async (figure, file) => {
       describe: (cell) => [["experts", `${experts[cell.i]} ${isPair ? "and" : "then"} ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)],
         ...(isPair && isNumber(same) ? [["null in one group", nullText(same, file.at(`${name}_null_same_group_sd`, row))]] : []),
         isNumber(cell.p) ? ["p (expected fewer than 5 times)", number(cell.p)] : ["z", number(cell.z)]] });
-  };
+  });
   figure.controls(
     select("Layer", held.map((value) => ({ value, text: String(layers[value]) })), row, (value) => { row = Number(value); show(); }),
     select("Chosen", [{ value: "coactivation_lift", text: "by one token" }, { value: "transition_lift", text: "in consecutive layers" }], name, (value) => { name = value; show(); }));
