@@ -16,11 +16,11 @@ KIND_IDS = {"compare": "compare", "experts": "experts-similarity", "cka": "cka",
 DRAW_ALL = """async () => {
   for (let turn = 0; turn < 200; ++turn) {
     await vindexReport.drawAll();
-    const waits = [...document.querySelectorAll("main > section:not([data-ready]), .chart:not([data-drawn])")];
+    const waits = [...document.querySelectorAll("main > section:not([data-ready]), .chart:not([data-drawn]), [aria-busy=true]")];
     if (waits.length === 0) return "";
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  return [...document.querySelectorAll("main > section:not([data-ready]), .chart:not([data-drawn])")].map((e) => e.id || e.dataset.chart).join();
+  return [...document.querySelectorAll("main > section:not([data-ready]), .chart:not([data-drawn]), [aria-busy=true]")].map((e) => e.id || e.dataset.chart).join();
 }"""
 
 
@@ -83,6 +83,7 @@ def opened(started, path, width=1280, height=900, dark=False, **options):
     path = os.path.abspath(path)
     context = started.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **options)
     page = context.new_page()
+    page.set_default_timeout(20000)
     watched = Opened(page, path)
     page.goto(f"file://{path}")
     yield watched
