@@ -74,8 +74,8 @@ const drawn = async (element, name, { data = {}, signals = {}, width, label, tip
   element.replaceChildren(holder);
   const view = vega.view(specification, configuration, { container: holder, hover: false });
   view.description(label);
-  view.tooltip((handler, event, item) => {
-    const shown = item && item.datum && tip ? tip(item.datum) : null;
+  view.tooltip((handler, event, item, value) => {
+    const shown = value && item && item.datum && tip ? tip(item.datum) : null;
     tooltip(event.clientX, event.clientY, shown);
   });
   const fit = () => Math.max(60, Math.floor(width ? width(element.clientWidth) : element.clientWidth));

@@ -122,7 +122,7 @@ class Measured {
 exports.whyText = (group) => ({
   failed: "not measured: " + Object.entries(group.statuses).map(([name, count]) => `${count} ${name}`).join(", "),
   skipped: "not measured yet",
-  forced: "1 whatever the weights: k is not below the shorter side",
+  forced: "1 whatever the weights: k is not below the smaller dimension",
   undefined: "not defined (NaN)",
 })[group.why] ?? "";
 

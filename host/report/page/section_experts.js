@@ -88,7 +88,7 @@ exports.draw = async (body, allFiles) => {
         tip: (expert) => ({ title: `expert ${expert.expert}, ${file.title(expert.row)}`, rows: [[choices.metric, number(expert.value)],
           ["null (noise)", number(expert.null)], ["ratio to null", number(expert.value / expert.null)],
           ["robust z", Number.isFinite(expert.z) ? expert.z.toFixed(2) : "none: all are equal"], ["place", `${expert.place} of ${count(one.experts.length)}`]] }),
-        pick: (expert) => { if (expert.row !== undefined) choices.set({ matrix: { file: file.index, row: expert.row } }); },
+        pick: (expert) => { if (expert.row !== undefined) choices.show(file.index, expert.row); },
         walk: (from, key) => {
           const i = from ? one.experts.findIndex((expert) => expert.row === from.row) : -1;
           const to = key === "Home" ? 0 : key === "End" ? one.experts.length - 1 : i + (key === "ArrowLeft" || key === "ArrowDown" ? -1 : 1);

@@ -24,6 +24,7 @@ const tipOf = (files, metric) => (point) => {
     rows: point.why ? [[metric, "no value"], ["why", whyText(point)]] : [
       [point.values > 1 ? `${metric}, median` : metric, number(point.median)],
       ["null (noise)", point.nullsDiffer ? "differs: several shapes" : file.hasNull(metric) ? number(point.null) : "none for this metric"],
+      ...(Number.isFinite(point.ratio) ? [["ratio to null", number(point.ratio)]] : []),
       ...(point.values > 1 ? [["q25 to q75", `${number(point.q25)} to ${number(point.q75)}`], ["matrices", count(point.values)]] : []),
       ...(files.length > 1 ? [["relative depth", number(point.x)]] : []),
     ],
@@ -76,7 +77,7 @@ exports.draw = async (body, allFiles) => {
         pick: (point) => {
           const file = there.find((one) => one.index === point.file);
           const group = file.group.get(point.key);
-          if (group) choices.set({ matrix: { file: file.index, row: group.rows[0] } });
+          if (group) choices.show(file.index, group.rows[0]);
         },
         walk: (from, key) => {
           const i = from ? known.indexOf(from) : -1;

@@ -12,7 +12,7 @@ exports.lead = "Every layer and kind of matrix: the median of a metric over the 
 
 /** Bounds between classes of a ratio, symmetrical around 1; the finest set that holds nearly all of `ratios`. */
 const sets = [[1.01, 1.02, 1.03, 1.05, 1.08], [1.02, 1.05, 1.1, 1.15, 1.2], [1.03, 1.1, 1.2, 1.35, 1.6], [1.05, 1.2, 1.5, 2, 2.5],
-  [1.1, 1.5, 2.5, 5, 10], [1.3, 3, 10, 30, 100]];
+  [1.1, 1.5, 2.5, 5, 10], [1.2, 2, 4, 10, 25], [1.3, 3, 10, 30, 100]];
 const ratioBounds = (ratios) => {
   const sizes = Float64Array.from(ratios, (ratio) => Math.exp(Math.abs(Math.log(ratio)))).sort();
   const reach = quantile(sizes, 0.95);
@@ -31,7 +31,7 @@ const valueBounds = (values) => {
 const valueColours = (bounds) =>
   Array.from({ length: bounds.length + 1 }, (unused, i) => `var(--step-${Math.round(i * 8 / Math.max(1, bounds.length))})`);
 
-const hatch = { failed: "url(#hatch-failed)", skipped: "url(#hatch-skipped)", forced: "url(#hatch-undefined)",
+const hatch = { failed: "url(#hatch-failed)", skipped: "url(#hatch-skipped)", forced: "url(#hatch-undefined)", noratio: "url(#hatch-undefined)",
   undefined: "url(#hatch-undefined)" };
 
 const swatch = (pattern) => {
@@ -46,7 +46,8 @@ const swatch = (pattern) => {
 
 const legend = (bounds, colours, isRatio, cells) => {
   const text = (i) => (i === 0 ? `< ${number(bounds[0])}` : i === bounds.length ? `\u2265 ${number(bounds[i - 1])}` : "");
-  const bound = (value) => (isRatio ? value.toFixed(value < 10 ? 2 : 0) : number(value));
+  const bound = (value) => (isRatio ? value.toFixed(value < 10 ? 2 : 0)
+    : Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 || value === 0 ? String(Number(value.toPrecision(2))) : value.toExponential(1));
   const steps = colours.map((colour, i) => make("span", {}, make("i", { mark: colour, title: text(i) }),
     make("b", {}, i < bounds.length ? bound(bounds[i]) : "\u00a0")));
   const kinds = new Set(cells.filter((cell) => cell.why).map((cell) => cell.why));
@@ -54,7 +55,8 @@ const legend = (bounds, colours, isRatio, cells) => {
   if (isRatio) items.push(make("li", {}, make("i", { class: "single", mark: "var(--middle)" }), "noise"));
   if (kinds.has("failed")) items.push(make("li", {}, swatch(hatch.failed), "failed, unsupported or not finite"));
   if (kinds.has("skipped")) items.push(make("li", {}, swatch(hatch.skipped), "not measured yet"));
-  if (kinds.has("forced")) items.push(make("li", {}, swatch(hatch.forced), "no information: k is not below the shorter side"));
+  if (kinds.has("forced")) items.push(make("li", {}, swatch(hatch.forced), "no information: k is not below the smaller dimension"));
+  if (kinds.has("noratio")) items.push(make("li", {}, swatch(hatch.noratio), "no ratio: the shape has no null, or of another sign"));
   if (kinds.has("undefined")) items.push(make("li", {}, swatch(hatch.undefined), "NaN: not defined"));
   if (cells.some((cell) => cell.partly)) items.push(make("li", {}, "\u25e4 some matrices of the cell were not measured"));
   return make("ul", { class: "legend", "aria-label": "Colours: upper bounds of the classes" }, items);
@@ -75,7 +77,8 @@ const cellsOf = (file, groups, places, along, isRatio) => groups.map((group) => 
   const value = isRatio ? group.ratio : group.median;
   const middle = along.position(file, group.layer), half = along.half(file);
   const [x0, x1] = group.layer < 0 ? [0, 1] : [middle - half, middle + half];
-  const why = Number.isFinite(value) ? "" : group.why || "undefined";
+  // A value without a null, or of another sign than it, has no ratio.
+  const why = Number.isFinite(value) && !(isRatio && value <= 0) ? "" : group.why || (Number.isFinite(group.median) ? "noratio" : "undefined");
   const unmeasured = Object.entries(group.statuses).some(([status]) => status !== "measured");
   return { ...group, rows: group.rows.length, row: group.rows[0], value: why ? null : value, why, fill: why ? hatch[why] : null, x0, x1,
     off: group.layer < 0, line: places.get(`${group.block}\u0000${group.role}`), partly: !why && unmeasured };
@@ -83,7 +86,8 @@ const cellsOf = (file, groups, places, along, isRatio) => groups.map((group) => 
 
 const tipOf = (metric, file) => (cell) => ({
   title: `${cell.layer < 0 ? "no layer" : `layer ${cell.layer}`}, ${cell.block} ${cell.role}`,
-  rows: cell.why ? [[metric, "no value"], ["why", whyText(cell) || "not defined (NaN)"], ["matrices", count(cell.rows)]] : [
+  rows: cell.why && cell.why !== "noratio" ? [[metric, "no value"], ["why", whyText(cell) || "not defined (NaN)"], ["matrices", count(cell.rows)]] : [
+    ...(cell.why ? [["no ratio", "the shape has no null, or of another sign"]] : []),
     [cell.rows > 1 ? `${metric}, median` : metric, number(cell.median)],
     ["null (noise)", cell.nullsDiffer ? "differs: several shapes" : file.hasNull(metric) ? number(cell.null) : "none for this metric"],
     ...(Number.isFinite(cell.ratio) ? [["ratio to null", number(cell.ratio)]] : []),
@@ -142,7 +146,7 @@ exports.draw = async (body, allFiles) => {
           hasOff: cells.flat().some((cell) => cell.off), isRelative: along.isRelative },
         width: (available) => Math.max(available, 150 + 5 * (file.lastLayer + 1)),
         tip: tipOf(choices.metric, file),
-        pick: (cell) => { if (cell.row !== undefined) choices.set({ matrix: { file: file.index, row: cell.row } }); },
+        pick: (cell) => { if (cell.row !== undefined) choices.show(file.index, cell.row); },
         walk: walker(cells[i]),
       }))));
   };

@@ -5,10 +5,11 @@ const { prepare, metricOptions } = require("measure");
 exports.id = "table";
 exports.kind = "measure";
 exports.title = "Table";
-exports.lead = "Every selected matrix, measured or not. A click on a heading, or Enter, sorts; a row's name shows its spectrum. " +
+exports.lead = "Every selected matrix, measured or not. A click on a heading, or Enter, sorts; a row's name, or Enter on a row chosen by " +
+  "arrow keys, shows its spectrum. " +
   "Empty values are NaN, with the reason in the last column.";
 
-const kRowHeight = 28, kView = 16, kPrinted = 200;
+const kRowHeight = 28, kView = 16, kPrinted = 200, kPrintedNumbers = 3;
 const kDefaultMetrics = ["var_at_64", "stable_rank", "effective_rank", "mp_outliers"];
 
 /** A column: heading, value(row) to sort by, text(row), and whether it is a number. */
@@ -76,7 +77,7 @@ exports.draw = async (body, allFiles) => {
   if (all.length === 0) return body.append(nothing("The run selected no matrix."));
   const names = metricOptions(files).map((option) => option.value);
   let chosen = kDefaultMetrics.filter((name) => names.includes(name));
-  let columns = [], rows = all, order = { name: null, sign: 1 };
+  let columns = [], rows = all, order = { name: null, sign: 1 }, current = -1;
 
   const filter = make("input", { type: "search", placeholder: "layers.3 down_proj", spellcheck: "false", autocomplete: "off" });
   const states = [...new Set(files.flatMap((file) => file.status.texts))];
@@ -99,19 +100,16 @@ exports.draw = async (body, allFiles) => {
     space.style.height = `${rows.length * kRowHeight}px`;
     space.replaceChildren(...rows.slice(first, last).map((row, i) => {
       const isGood = row.file.isMeasured(row.row);
-      const element = make("div", { class: `row${isGood ? "" : " bad"}`, role: "row", "aria-rowindex": first + i + 2 }, cellsOf(row, (column, text) => {
+      const element = make("div", { class: `row${isGood ? "" : " bad"}${first + i === current ? " current" : ""}`, id: `table-row-${first + i}`, role: "row", "aria-rowindex": first + i + 2 }, cellsOf(row, (column, text) => {
         const inside = column.name === "tensor"
-          ? make("button", { type: "button", class: "link", title: text, onclick: () => choose(row) }, short(text, 300)) : text;
+          ? make("button", { type: "button", class: "link", tabindex: "-1", title: text, onclick: () => choose(row) }, short(text, 300)) : text;
         return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title: column.name === "tensor" ? null : text === "NaN" ? row.file.text("reason", row.row) || "not defined" : column.isNumber ? null : text }, inside);
       }));
       element.style.top = `${(first + i) * kRowHeight}px`;
       return element;
     }));
   };
-  const choose = (row) => {
-    choices.set({ matrix: { file: row.file.index, row: row.row } });
-    document.getElementById("spectrum").scrollIntoView();
-  };
+  const choose = (row) => choices.show(row.file.index, row.row);
   const drawHead = () => {
     head.replaceChildren(...columns.map((column) => make("span", { role: "columnheader", class: column.isNumber ? "number" : "",
       "aria-sort": order.name === column.name ? (order.sign > 0 ? "ascending" : "descending") : "none" },
@@ -136,6 +134,7 @@ exports.draw = async (body, allFiles) => {
   const sort = (column) => {
     order = { name: column.name, sign: order.name === column.name ? -order.sign : 1 };
     resort();
+    current = -1;
     box.scrollTop = 0;
     draw();
     [...head.querySelectorAll("button")][columns.indexOf(column)].focus();
@@ -151,6 +150,7 @@ exports.draw = async (body, allFiles) => {
       return words.every((word) => text.includes(word));
     });
     resort();
+    current = -1;
     box.scrollTop = 0;
     draw();
   };
@@ -162,12 +162,20 @@ exports.draw = async (body, allFiles) => {
   let timer = 0;
   filter.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refilter, 120); });
   box.addEventListener("scroll", drawRows);
+  // Rows come and go with scrolling, so the focus stays on the table: arrows choose a row, Enter shows its spectrum.
   box.addEventListener("keydown", (event) => {
-    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: kView - 2, PageUp: 2 - kView, Home: -rows.length, End: rows.length };
-    if (event.target === box && event.key in steps) {
-      event.preventDefault();
-      box.scrollTop += steps[event.key] * kRowHeight;
-    }
+    if (event.target !== box || rows.length === 0) return;
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: kView - 3, PageUp: 3 - kView, Home: -rows.length, End: rows.length };
+    if (event.key === "Enter" && current >= 0) return choose(rows[current]);
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    current = Math.max(0, Math.min(rows.length - 1, current + steps[event.key]));
+    const top = current * kRowHeight, height = box.clientHeight - head.offsetHeight;
+    if (top < box.scrollTop) box.scrollTop = top;
+    else if (top + kRowHeight > box.scrollTop + height) box.scrollTop = top + kRowHeight - height;
+    drawRows();
+    box.setAttribute("aria-activedescendant", `table-row-${current}`);
+    announce(cellsOf(rows[current], (column, text) => `${column.name} ${text}`).join(", "));
   });
   new ResizeObserver(drawRows).observe(box);
   button.addEventListener("click", async () => {
@@ -179,9 +187,13 @@ exports.draw = async (body, allFiles) => {
   });
   // Paper has no scrolling: the first rows as they are sorted, and how many are left out.
   const print = () => {
-    const few = columns.filter((column) => !["method", "encoding"].includes(column.name));
+    const wide = columns.length - identityColumns(files).length - lastColumns.length;
+    const few = columns.filter((column, i) => ["file", "tensor", "shape", "status"].includes(column.name) ||
+      (i >= columns.length - wide - lastColumns.length && i < columns.length - wide - lastColumns.length + kPrintedNumbers));
+    const text = (column, row) => (column.name === "status" && !row.file.isMeasured(row.row) ? `${column.text(row)}: ${row.file.text("reason", row.row)}` : column.text(row));
     printed.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, few.map((column) => make("th", {}, column.name)))),
-      make("tbody", {}, rows.slice(0, kPrinted).map((row) => make("tr", {}, few.map((column) => make("td", { class: column.isNumber ? "number" : "" }, short(column.text(row)))))))),
+      make("tbody", {}, rows.slice(0, kPrinted).map((row) => make("tr", {}, few.map((column) =>
+        make("td", { class: column.isNumber ? "number" : column.name === "tensor" ? "name" : "" }, short(text(column, row)))))))),
       rows.length > kPrinted ? make("p", {}, `${count(kPrinted)} of ${count(rows.length)} rows; ${count(rows.length - kPrinted)} are left out on paper.`) : "");
   };
   addEventListener("beforeprint", print);

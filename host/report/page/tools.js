@@ -94,5 +94,10 @@ exports.choices = {
     Object.assign(this, changes);
     for (const [watcher, owner] of watchers) if (owner !== by || by === null) watcher(changes);
   },
+  /** The spectrum of a row of a file, brought onto the screen. */
+  show(file, row) {
+    this.set({ matrix: { file, row } });
+    document.getElementById("spectrum").scrollIntoView();
+  },
   watch(watcher, owner = {}) { watchers.push([watcher, owner]); },
 };
