@@ -1,6 +1,6 @@
-// Owns what a page holds of files whose rows are no spectra: pairs, groups of experts, layers. Their
-// columns and arrays as the file has them, and the tables beside them; what would make the page too
-// large stays in the file, and the page says how much that is.
+// Owns what a page holds of files whose rows are no spectra: pairs, groups of experts, layers.
+// Their columns and arrays as the file has them, and the tables beside them; what would make the
+// page too large stays in the file, and the page says how much that is.
 #include "page_sections.hpp"
 #include "page_values.hpp"
 
@@ -165,9 +165,9 @@ Json squares_of(results::ResultsReader& reader, const results::StoredRow& row,
     if (std::all_of(values.begin(), values.end(), [](double v) { return std::isnan(v); })) {
       continue;
     }
-    const std::vector<double> triangle =
-        array.shape[0] == array.shape[1] ? triangle_of(values, array.shape[0])
-                                         : std::vector<double>();
+    const std::vector<double> triangle = array.shape[0] == array.shape[1]
+                                             ? triangle_of(values, array.shape[0])
+                                             : std::vector<double>();
     const int bits = values.size() <= kExactNumbers ? 24 : kFewBits;
     out[std::string(array.column->name)] = {
         {"triangle", !triangle.empty()},
@@ -182,8 +182,8 @@ std::vector<std::size_t> ranked_rows(const results::ResultsReader& reader,
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const std::string_view by = rank_column(reader.header().schema);
-  for (const results::Column& column : results::table_columns(
-           reader.schema(), reader.file(), model::ResultTable::kMatrix)) {
+  for (const results::Column& column :
+       results::table_columns(reader.schema(), reader.file(), model::ResultTable::kMatrix)) {
     if (column.name == by) {
       const auto key = [&](std::size_t row) {
         const double value = column.number(rows[row], 0);

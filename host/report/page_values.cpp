@@ -87,10 +87,7 @@ std::size_t mark_number(std::string& name, std::size_t from, std::int32_t number
 }
 
 std::string template_of(const NamedRow& row) {
-  std::string name(row.name);
-  if (name.find_first_of("\x01\x02") != std::string::npos) {
-    return printable(name);  // of files that others made
-  }
+  std::string name = printable(std::string(row.name));  // files that others made may hold anything
   const std::size_t behind = mark_number(name, 0, row.layer, kLayerMark);
   mark_number(name, behind == std::string::npos ? 0 : behind, row.expert, kExpertMark);
   return name;

@@ -134,7 +134,7 @@ exports.depth = (files) => {
   const half = (file) => (isRelative ? 0.5 / last(file) : 0.5);
   return {
     isRelative, position, half,
-    title: isRelative ? "relative depth (layer / last layer)" : "layer",
+    title: isRelative ? "relative depth" : "layer",
     domain: [-Math.max(...files.map(half)), Math.max(...files.map((file) => position(file, file.lastLayer) + half(file)))],
   };
 };
