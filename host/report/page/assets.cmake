@@ -37,7 +37,7 @@ foreach(module vega data tools chart measure spectra main section_overview secti
   endif()
 endforeach()
 # Files of other kinds than those of `vindex measure`.
-foreach(module cells figure section_compare section_experts_similarity section_cka section_routing)
+foreach(module cells figure section_compare section_experts_similarity section_cka section_routing section_activations)
   page_asset(kModule ${module} ${page}/${module}.js)
 endforeach()
 foreach(specification grid lines)

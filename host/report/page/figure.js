@@ -76,10 +76,11 @@ const tipOf = (describe) => (mark) => {
 class Figure {
   constructor(body, heading, isWide) {
     this.choices = make("div", { class: "controls" });
+    this.caption = make("figcaption", {});  // also on paper, where there are no choices
     this.place = make("div", {});
     this.key = make("div", {});
     this.notes = make("div", { class: "notes" });
-    this.element = make("figure", { class: isWide ? "cells wide" : "cells" }, make("h3", {}, heading), this.choices, this.key, this.place, this.notes);
+    this.element = make("figure", { class: isWide ? "cells wide" : "cells" }, make("h3", {}, heading), this.choices, this.caption, this.key, this.place, this.notes);
     body.append(this.element);
   }
   controls(...selects) { this.choices.append(...selects.map(({ element }) => element)); }
@@ -95,11 +96,13 @@ class Figure {
   }
   empty(text) {
     this.key.replaceChildren();
+    this.caption.textContent = "";
     this.place.replaceChildren(make("p", { class: "nothing" }, text));
   }
 
   /** cells: {x, y, value, state, marked} in reading order; xs and ys: names along the sides. */
   grid({ label, xs, ys, cells, xTitle, yTitle = "", labelWidth = 48, isSquare = false, scale, key, describe }) {
+    this.caption.textContent = label;
     this.key.replaceChildren(legend(scale, key));
     const wanted = isSquare ? Math.min(620, 90 + 44 * xs.length) : 60 + labelWidth + 48 * xs.length;
     this.place.replaceChildren(chart("grid", {
@@ -112,6 +115,7 @@ class Figure {
 
   /** points: {panel: its name, x, value, low, high, null, nullLow, nullHigh}, panel by panel. */
   lines({ label, points, xTitle, isLog = false, key, describe }) {
+    this.caption.textContent = label;
     this.key.replaceChildren(legend(null, key));
     const panels = [...new Set(points.map(({ panel }) => panel))], places = new Map(panels.map((name, place) => [name, place]));
     const known = points.map((point) => {

@@ -1,5 +1,5 @@
 // Owns #compare: what changed from A to B, by layer and role, within a role, the largest changes, what has no pair.
-const { number, select, count } = require("tools");
+const { make, number, select, count, plural } = require("tools");
 const { isNumber, nullText, spread, common } = require("cells");
 const { drawEach, gridCells, even, table, shortName } = require("figure");
 
@@ -102,14 +102,16 @@ const unpaired = (section, file) => {
 exports.draw = drawEach("compare", (section, file) => {
   const groups = grouped(file), known = measures.filter(({ name }) => file.column(name)?.some(isNumber));
   if (known.length > 0) {
-    const make = draws(file, groups);
+    const drawn = draws(file, groups);
     for (const [which, heading] of [["overview", "By layer and role"], ["byLayer", "Within a role"]]) {
       const figure = section.figure(heading, true);
-      const show = (name) => make[which](figure, known.find((measure) => measure.name === name));
+      const show = (name) => drawn[which](figure, known.find((measure) => measure.name === name));
       figure.controls(select("Measure", known.map(({ name }) => ({ value: name, text: name })), known[0].name, show));
       show(known[0].name);
     }
   }
+  const same = file.column("same_bits").reduce((sum, bits) => sum + (bits === 1 ? 1 : 0), 0);
+  if (same > 0) section.add(make("p", { class: "note wide" }, `${count(same)} of ${plural(file.count, "pair")} are equal bit for bit.`));
   largest(section, file);
   unpaired(section, file);
 });

@@ -3,5 +3,6 @@
 module.exports = [
   "section_overview", "section_layers", "section_spectrum", "section_experts",
   "section_compare", "section_experts_similarity", "section_cka", "section_routing",
+  "section_activations",
   "section_table", "section_trust", "section_provenance",
 ].map(require);
