@@ -10,7 +10,7 @@ import sys
 from playwright.sync_api import sync_playwright
 
 BASE_IDS = ("overview", "layers", "spectrum", "experts", "table", "trust", "provenance")
-KIND_IDS = {"compare": "compare", "experts": "experts-similarity", "cka": "cka", "routing": "routing"}
+KIND_IDS = {"compare": "compare", "experts": "experts-similarity", "cka": "cka", "routing": "routing", "activations": "activations"}
 
 # Everything drawn: sections first, then the charts that they wait with until these are on the screen.
 DRAW_ALL = """async () => {

@@ -48,6 +48,9 @@ def make_files():
         values[:, 3] += 1.2
         values[:, 11] -= 30 if layer == 2 else 0  # an expert that nobody chooses
         logits[f"router_logits.{layer}"] = values
+    for layer in range(5):
+        logits[f"mlp.{layer}"] = (random.standard_normal((600, 40)) * random.standard_normal((600, 40))).astype(np.float32)
+    logits["logits"] = (4 * random.standard_normal((600, 60))).astype(np.float32)
     dump("r", logits, np.repeat(np.arange(20), 30))
     call(VINDEX, "synth", "kimi-k2-mini", "-o", path_of("mini"), "-q")
     call(VINDEX, "synth", "kimi-k2-mini-q8_0", "-o", path_of("mini-q8"), "-q")
@@ -58,8 +61,10 @@ def make_files():
     call(VINDEX, "experts", path_of("mini"), "-o", path_of("experts.h5"), "--k", "4", "-q")
     call(VINDEX, "cka", path_of("a"), path_of("b"), "-o", path_of("cka.h5"), "--permutations", "30", "--backend", "cpu", "-q")
     call(VINDEX, "routing", path_of("r"), "-o", path_of("routing.h5"), "--top-k", "2", "--scoring", "softmax", "-q")
+    call(VINDEX, "activations", path_of("r"), "-o", path_of("activations.h5"), "-q")
     call(VINDEX, "measure", path_of("one"), "-o", path_of("one.h5"), "-q")
-    return {"pairs.h5": "compare", "unpaired.h5": "compare", "experts.h5": "experts", "cka.h5": "cka", "routing.h5": "routing"}
+    return {"pairs.h5": "compare", "unpaired.h5": "compare", "experts.h5": "experts", "cka.h5": "cka", "routing.h5": "routing",
+            "activations.h5": "activations"}
 
 
 def wide_experts(count):

@@ -166,4 +166,23 @@ def require_compare(watched, path):
         return cells
 
 
-REQUIRE = {"compare": require_compare, "experts": require_experts, "cka": require_cka, "routing": require_routing}
+def require_activations(watched, path):
+    with h5py.File(path) as file:
+        layer = file["layer"]
+        roles, numbers = texts(layer, "role"), layer["layer"][:]
+        points = 0
+        for name in ("kurtosis", "top8_mass", "dead_neurons", "effective_rank"):
+            pick(watched, "activations", "By layer", "Statistic", name)
+            values = [math.nan if value == -1 and name == "dead_neurons" else float(value) for value in layer[name][:]]
+            there = {role for role, value in zip(roles, values) if not math.isnan(value)}
+            points += require_lines(watched, "activations", "By layer", {(role, int(n)): (value, float(null)) for role, n, value, null in
+                                                                          zip(roles, numbers, values, layer[f"{name}_null"][:]) if role in there})
+        for i, threshold in enumerate(layer["threshold"][:]):
+            pick(watched, "activations", "By layer", "Statistic", f"sparsity at {threshold:g}")
+            require_lines(watched, "activations", "By layer", {(role, int(n)): (value[i], null[i]) for role, n, value, null in
+                                                               zip(roles, numbers, layer["sparsity"][:], layer["sparsity_null"][:]) if role == "mlp"})
+        return points
+
+
+REQUIRE = {"compare": require_compare, "experts": require_experts, "cka": require_cka, "routing": require_routing,
+           "activations": require_activations}

@@ -58,8 +58,17 @@ CLIPPED = r"""() => [...document.querySelectorAll(".chart")].flatMap((chart) => 
 })"""
 
 
+# Room below the lowest visible mark: something that nobody sees makes the chart taller.
+HOLLOW = r"""() => [...document.querySelectorAll(".chart")].filter((chart) => chart.querySelector("svg")).map((chart) => {
+  const svg = chart.querySelector("svg").getBoundingClientRect();
+  const boxes = [...chart.querySelectorAll("svg text, svg .mark-rect.role-mark path, svg .mark-symbol path, svg .mark-rule line")].filter((one) => Number(one.getAttribute("opacity") ?? 1) > 0)
+    .map((one) => one.getBoundingClientRect());
+  return [chart, svg.bottom - Math.max(svg.top, ...boxes.map((box) => box.bottom))];
+}).filter(([, hollow]) => hollow > 60).map(([chart, hollow]) => `${chart.getAttribute("aria-label").slice(0, 80)}: ${hollow.toFixed(0)} pixels`)"""
+
+
 def require_layout(watched, what):
-    for rule, name in ((STICKS_OUT, "sticks out"), (OVERLAPS, "overlaps"), (CLIPPED, "cut off")):
+    for rule, name in ((STICKS_OUT, "sticks out"), (OVERLAPS, "overlaps"), (CLIPPED, "cut off"), (HOLLOW, "hollow below")):
         found = watched.page.evaluate(rule)
         assert not found, f"{what}: {name}:\n  " + "\n  ".join(found[:12]) + f"\n  ({len(found)} in all)"
 
