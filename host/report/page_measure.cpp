@@ -137,11 +137,9 @@ Json identities_of(const PageRows& rows, const std::vector<double>& shapes) {
       {"expert", integers_of(rows, [](const auto& row) { return row.expert; })},
       {"slice", integers_of(rows, [](const auto& row) { return row.slice; })},
       {"block", texts_of(rows, [](const auto& row) { return model::block_name(row.block); })},
-      {"role", texts_of(
-                   rows, [](const auto& row) -> const auto& { return row.role; })},
+      {"role", texts_of(rows, [](const auto& row) { return printable(row.role); })},
       {"shape", packed_integers(shapes)},
-      {"encoding", texts_of(
-                       rows, [](const auto& row) -> const auto& { return row.encoding; })},
+      {"encoding", texts_of(rows, [](const auto& row) { return printable(row.encoding); })},
       {"status", texts_of(rows,
                           [](const auto& row) {
                             return results::kStatusNames[static_cast<std::size_t>(row.status)];
@@ -153,7 +151,7 @@ Json identities_of(const PageRows& rows, const std::vector<double>& shapes) {
   };
 }
 
-/// PageRows of derived tables, which the page does not show.
+/// Rows of derived tables, which the page does not show.
 Json left_out(const results::ResultsReader& reader) {
   Json out = Json::array();
   for (const model::ResultTable table : results::kTables) {

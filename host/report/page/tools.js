@@ -1,6 +1,11 @@
 // Owns what sections share: elements whose text is only ever text, numbers as people read them, the tooltip, and the choices
 // that several sections follow.
 
+/** `text` with control characters, and those that turn the direction of others, as \uNNNN: texts of a run may hold anything. */
+exports.printable = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+  (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const { printable } = exports;
+
 /** An element with attributes and children; a child that is no element is text. Names of a model are data: nothing here, or
  *  anywhere in the page, makes HTML of a string. */
 exports.make = (tag, attributes = {}, ...children) => {
@@ -9,9 +14,10 @@ exports.make = (tag, attributes = {}, ...children) => {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "mark") element.style.setProperty("--mark", value);
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? "" : printable(String(value)));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined)
+    .map((child) => (child instanceof Node ? child : printable(String(child)))));
   return element;
 };
 const { make } = exports;
