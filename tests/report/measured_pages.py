@@ -45,13 +45,13 @@ def require_other_metric(watched, files):
 
 def require_tooltip(watched, files):
     """The tooltip of a cell has its value and its null."""
-    page, (value, null) = watched.page, files[0].values("var_at_64")
+    page, (_, null) = watched.page, files[-1].values("var_at_64")
     cell = page.locator("#overview .cell path").last
     cell.scroll_into_view_if_needed()
     cell.hover()
     page.wait_for_function("() => !document.getElementById('tooltip').hidden")
-    mark = watched.marks("overview", "overview", "cell")[0][-1]
-    rows = files[0].groups()[mark["layer"], mark["block"], mark["role"]]
+    mark = watched.marks("overview", "overview", "cell")[-1][-1]
+    rows = files[-1].groups()[mark["layer"], mark["block"], mark["role"]]
     shown = dict(page.evaluate("() => [...document.querySelectorAll('#tooltip dt')].map((one) => [one.textContent, one.nextSibling.textContent])"))
     assert any(abs(float(text) - null[rows[0]]) <= 6e-4 * null[rows[0]] for name, text in shown.items() if "null" in name and "ratio" not in name), shown
     assert any(text == page_number(mark["median"]) for name, text in shown.items() if name.startswith("var_at_64")), (shown, mark["median"])
