@@ -57,7 +57,7 @@ exports.draw = async (body, allFiles) => {
   const layersOf = () => [...new Set(groupsOf(first).filter((group) => group.role === role).map((group) => group.layer))];
   let layer = layersOf()[0];
   const metric = select("Metric", metricOptions(files), choices.metric, (value) => choices.set({ metric: value }));
-  const roleSelect = select("Role", roleNames.map((name) => ({ value: name, text: name })), role, (value) => { role = value; update(); });
+  const roleSelect = select("Role", roleNames.map((name, i) => ({ value: i, text: name })), roleNames.indexOf(role), (value) => { role = roleNames[Number(value)]; update(); });
   const layerSelect = select(files.length > 1 ? `Layer of ${first.label}` : "Layer", [], layer, (value) => { layer = Number(value); update(); });
   const view = make("div", {});
   body.append(make("div", { class: "controls" }, metric.element, roleSelect.element, layerSelect.element),

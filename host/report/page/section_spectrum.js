@@ -193,9 +193,10 @@ exports.draw = async (body, allFiles) => {
     const group = groups.find((one) => one.layer === file.layer[row]) ?? groups[0];
     return group.rows.find((other) => file.expert[other] === file.expert[row]) ?? group.rows[0];
   };
+  // Options are numbers in the list of roles: names may hold anything.
   const role = select("Block and role", [], "", (value) => {
-    const [block, name] = value.split("\u0000");
-    pick(nearest(rowsOf((group) => group.block === block && group.role === name)));
+    const wanted = roles([chosenFile()])[Number(value)];
+    pick(nearest(rowsOf((group) => group.block === wanted.block && group.role === wanted.role)));
   });
   const layer = select("Layer", [], "", (value) => {
     const file = chosenFile(), row = choices.matrix.row;
@@ -207,7 +208,9 @@ exports.draw = async (body, allFiles) => {
   const update = async () => {
     const file = chosenFile(), { row } = choices.matrix;
     const block = file.text("block", row), name = file.text("role", row);
-    setOptions(role.select, roles([file]).map((one) => ({ value: `${one.block}\u0000${one.role}`, text: roleName(one.block, one.role) })), `${block}\u0000${name}`);
+    const known = roles([file]);
+    setOptions(role.select, known.map((one, i) => ({ value: i, text: roleName(one.block, one.role) })),
+      known.findIndex((one) => one.block === block && one.role === name));
     const groups = rowsOf((group) => group.block === block && group.role === name);
     setOptions(layer.select, groups.map((group) => ({ value: group.layer, text: group.layer < 0 ? "none" : `${group.layer}` })), file.layer[row]);
     const own = groups.find((group) => group.layer === file.layer[row]);
