@@ -31,7 +31,8 @@ const card = (file) => {
   const counts = file.counts;
   return make("article", { class: "card", mark: tools.fileColour(file.index) },
     make("h2", {}, file.label),
-    make("p", {}, make("span", { class: "name" }, file.model), file.model_b ? make("span", {}, " beside ", make("span", { class: "name" }, file.model_b)) : ""),
+    make("p", {}, make("span", { class: "name" }, file.model),
+      file.model_b ? [" beside ", make("span", { class: "name" }, file.model_b)] : ""),
     make("p", {}, counts
       ? `${count(counts.measured)} of ${count(counts.total)} matrices measured, mode ${file.mode}, back end ${file.backend}`
       : `vindex ${file.kind}${file.backend ? `, back end ${file.backend}` : ""}`));
@@ -40,10 +41,12 @@ const card = (file) => {
 const warnings = (file) => {
   const out = [];
   if (file.status !== "complete") {
-    out.push(`${file.label} is partial: the run has not reached every row${file.counts ? ` (${count(file.counts.skipped)} of ${count(file.counts.total)} matrices are left)` : ""}. The same command again resumes it.`);
+    const left = file.counts ? ` (${count(file.counts.skipped)} of ${count(file.counts.total)} matrices are left)` : "";
+    out.push(`${file.label} is partial: the run has not reached every row${left}. The same command again resumes it.`);
   }
   if (file.sampled_of > file.counts?.total) {
-    out.push(`${file.label} is a sample: ${count(file.counts.total)} of ${count(file.sampled_of)} matrices of the model were selected. Counts, sums and extremes are those of the sample.`);
+    out.push(`${file.label} is a sample: ${count(file.counts.total)} of ${count(file.sampled_of)} matrices of the model were ` +
+      "selected. Counts, sums and extremes are those of the sample.");
   }
   for (const { table, rows } of file.left_out ?? []) {
     out.push(`${file.label} has ${tools.plural(rows, "row")} in /${table}/ that this page does not show; vindex show --table ${table} does.`);

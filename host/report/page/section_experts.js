@@ -29,7 +29,8 @@ const ranked = async (file, rows, metric) => {
     null: nulls.size === 1 ? [...nulls][0] : NaN,
     experts: known.map((row, place) => {
       const value = beside.values[row], z = scale > 0 ? (value - median) / scale : NaN;
-      return { file: file.index, row, place: place + 1, expert: file.expert[row], value, z, null: beside.null(row), far: isGroup && Math.abs(z) > file.file.far_z };
+      const far = isGroup && Math.abs(z) > file.file.far_z;
+      return { file: file.index, row, place: place + 1, expert: file.expert[row], value, z, null: beside.null(row), far };
     }),
   };
 };
@@ -37,19 +38,27 @@ const ranked = async (file, rows, metric) => {
 const sentence = (one, metric) => {
   const { file, experts, without } = one;
   const far = experts.filter((expert) => expert.far).sort((a, b) => Math.abs(b.z) - Math.abs(a.z));
-  const missing = without.length ? ` ${plural(without.length, "expert")} without a value: ${without.slice(0, 8).map((row) => `${file.expert[row]} (${file.isMeasured(row) ? file.text("reason", row) || "not defined" : file.text("status", row)})`).join(", ")}${without.length > 8 ? `, ${without.length - 8} more in the table` : ""}.` : "";
+  const why = (row) => (file.isMeasured(row) ? file.text("reason", row) || "not defined" : file.text("status", row));
+  const listed = without.slice(0, 8).map((row) => `${file.expert[row]} (${why(row)})`).join(", ");
+  const rest = without.length > 8 ? `, ${without.length - 8} more in the table` : "";
+  const missing = without.length ? ` ${plural(without.length, "expert")} without a value: ${listed}${rest}.` : "";
   if (experts.length === 0) return `No expert has a value of ${metric}.${missing}`;
   const head = `Median ${number(one.median)}, null ${number(one.null)}. `;
   if (!one.isGroup) return `${head}Fewer than ${file.file.fewest_experts} experts: nobody can be far from the rest.${missing}`;
-  if (far.length === 0) return `${head}No expert of ${experts.length} stands out; the lowest is ${experts[0].expert}, the highest ${experts[experts.length - 1].expert}.${missing}`;
+  if (far.length === 0) {
+    const lowest = experts[0].expert, highest = experts[experts.length - 1].expert;
+    return `${head}No expert of ${experts.length} stands out; the lowest is ${lowest}, the highest ${highest}.${missing}`;
+  }
   const names = far.slice(0, kNamed).map((expert) => `${expert.expert} (${number(expert.value)}, z ${expert.z.toFixed(1)})`).join(", ");
-  return `${head}${plural(far.length, "expert stands", "experts stand")} out: ${names}${far.length > kNamed ? `, and ${far.length - kNamed} more in the chart` : ""}.${missing}`;
+  const more = far.length > kNamed ? `, and ${far.length - kNamed} more in the chart` : "";
+  return `${head}${plural(far.length, "expert stands", "experts stand")} out: ${names}${more}.${missing}`;
 };
 
 exports.draw = async (body, allFiles) => {
   const files = await prepare(allFiles);
   if (files.length === 0) return body.append(nothing("None of the files is of `vindex measure`."));
-  const groupsOf = (file) => [...file.group.values()].filter((group) => group.block === "routed_expert" && group.rows.some((row) => file.expert[row] >= 0));
+  const groupsOf = (file) => [...file.group.values()].filter((group) =>
+    group.block === "routed_expert" && group.rows.some((row) => file.expert[row] >= 0));
   const first = files.find((file) => groupsOf(file).length > 0);
   if (first === undefined) return body.append(nothing("These files have no routed experts: nothing to sort."));
   const roleNames = [...new Set(files.flatMap((file) => groupsOf(file).map((group) => group.role)))];
@@ -57,12 +66,16 @@ exports.draw = async (body, allFiles) => {
   const layersOf = () => [...new Set(groupsOf(first).filter((group) => group.role === role).map((group) => group.layer))];
   let layer = layersOf()[0];
   const metric = select("Metric", metricOptions(files), choices.metric, (value) => choices.set({ metric: value }));
-  const roleSelect = select("Role", roleNames.map((name, i) => ({ value: i, text: name })), roleNames.indexOf(role), (value) => { role = roleNames[Number(value)]; update(); });
+  const roleSelect = select("Role", roleNames.map((name, i) => ({ value: i, text: name })), roleNames.indexOf(role), (value) => {
+    role = roleNames[Number(value)];
+    update();
+  });
   const layerSelect = select(files.length > 1 ? `Layer of ${first.label}` : "Layer", [], layer, (value) => { layer = Number(value); update(); });
   const view = make("div", {});
   body.append(make("div", { class: "controls" }, metric.element, roleSelect.element, layerSelect.element),
     make("ul", { class: "legend" }, make("li", {}, make("i", { class: "line dashed", mark: "var(--null)" }), "null (noise)"),
-      make("li", {}, make("i", { class: "line", mark: "var(--soft)" }), "median"), make("li", {}, make("i", { class: "band", mark: "var(--soft)" }), "within 3.5 robust standard deviations"),
+      make("li", {}, make("i", { class: "line", mark: "var(--soft)" }), "median"),
+      make("li", {}, make("i", { class: "band", mark: "var(--soft)" }), "within 3.5 robust standard deviations"),
       make("li", {}, make("i", { class: "single", mark: "var(--outlier)" }), "stands out")), view);
   const update = async () => {
     metric.select.value = choices.metric;
@@ -83,11 +96,13 @@ exports.draw = async (body, allFiles) => {
       return make("figure", {}, head, make("p", {}, sentence(one, choices.metric)), chart("experts", {
         label: `${choices.metric} of ${one.experts.length} experts of layer ${wanted}, ${role}, in ascending order`, height: 260,
         data: { experts: one.experts.map((expert) => ({ ...expert, label: labelled.has(expert) ? String(expert.expert) : "" })), focus: [] },
-        signals: { yDomain: [low - air, high + air], colour: fileColour(file.index), median: one.median, nullValue: Number.isFinite(one.null) ? one.null : null,
+        signals: { yDomain: [low - air, high + air], colour: fileColour(file.index), median: one.median,
+          nullValue: Number.isFinite(one.null) ? one.null : null,
           reach: one.isGroup && one.scale > 0 ? file.file.far_z * one.scale : null, most: one.experts.length },
         tip: (expert) => ({ title: `expert ${expert.expert}, ${file.title(expert.row)}`, rows: [[choices.metric, number(expert.value)],
           ["null (noise)", number(expert.null)], ["ratio to null", number(expert.value / expert.null)],
-          ["robust z", Number.isFinite(expert.z) ? expert.z.toFixed(2) : "none: all are equal"], ["place", `${expert.place} of ${count(one.experts.length)}`]] }),
+          ["robust z", Number.isFinite(expert.z) ? expert.z.toFixed(2) : "none: all are equal"],
+          ["place", `${expert.place} of ${count(one.experts.length)}`]] }),
         pick: (expert) => { if (expert.row !== undefined) choices.show(file.index, expert.row); },
         walk: (from, key) => {
           const i = from ? one.experts.findIndex((expert) => expert.row === from.row) : -1;

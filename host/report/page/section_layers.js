@@ -32,7 +32,8 @@ const tipOf = (files, metric) => (point) => {
 };
 
 const legend = (files) => make("ul", { class: "legend" },
-  files.map((file) => make("li", {}, make("i", { class: "line", mark: fileColour(file.index) }), files.length > 1 ? `${file.label}, median` : "median")),
+  files.map((file) => make("li", {}, make("i", { class: "line", mark: fileColour(file.index) }),
+    files.length > 1 ? `${file.label}, median` : "median")),
   make("li", {}, make("i", { class: "band", mark: "var(--file-0)" }), "q25 to q75"),
   make("li", {}, make("i", { class: "line dashed", mark: files.length > 1 ? "var(--soft)" : "var(--null)" }), "null (noise)"),
   make("li", {}, "\u00d7 no value"));
@@ -65,7 +66,8 @@ exports.draw = async (body, allFiles) => {
         point.alone = !neighbours.has(`${point.file} ${point.layer - 1}`) && !neighbours.has(`${point.file} ${point.layer + 1}`);
         point.many = known.length > 40;
       }
-      const caption = make("figcaption", {}, make("strong", {}, roleName(block, role)), ` \u00b7 ${plural(new Set(own.map((point) => point.layer)).size, "layer")}`);
+      const layers = new Set(own.map((point) => point.layer)).size;
+      const caption = make("figcaption", {}, make("strong", {}, roleName(block, role)), ` \u00b7 ${plural(layers, "layer")}`);
       if (domain === null) return [make("figure", {}, caption, nothing(`No value of ${choices.metric}: ${whyText(own[0])}.`))];
       return [make("figure", {}, caption, chart("layers", {
         label: `${choices.metric} of ${block} ${role} along the layers, ${known.length} medians beside the null`,

@@ -136,7 +136,8 @@ exports.draw = async (body, allFiles) => {
     const bounds = isRatio ? ratioBounds(values) : valueBounds(values);
     const colours = isRatio ? ratioColours : valueColours(bounds);
     const what = isRatio ? `${choices.metric}, ratio to its null` : choices.metric;
-    maps.replaceChildren(along.isRelative ? make("p", { class: "lead" }, "Layers of several files are at their relative depth: layer by last layer.") : "", legend(bounds, colours, isRatio, cells.flat()), ...files.map((file, i) => make("figure", {},
+    const depthText = along.isRelative ? "Layers of several files are at their relative depth: layer by last layer." : "";
+    maps.replaceChildren(make("p", { class: "lead" }, depthText), legend(bounds, colours, isRatio, cells.flat()), ...files.map((file, i) => make("figure", {},
       make("figcaption", {}, fileLabel(file, files), files.length > 1 ? ": " : "", what),
       chart("overview", {
         label: `Heat map of ${what} by layer and role of ${file.label}; arrow keys walk over its cells, Enter shows a cell's spectrum`,

@@ -26,7 +26,8 @@ const inputs = (file) => {
 
 const versions = (file) => {
   const environment = parsed(file.run.environment) ?? {};
-  const program = `${environment.program ?? "vindex"} ${environment.version ?? "of a version not recorded"}${environment.commit ? ` (${environment.commit})` : ""}`;
+  const commit = environment.commit ? ` (${environment.commit})` : "";
+  const program = `${environment.program ?? "vindex"} ${environment.version ?? "of a version not recorded"}${commit}`;
   return [program, ...(environment.compiler ? [environment.compiler] : []), ...(environment.back_ends ?? []).flatMap((end) => end.libraries ?? [])];
 };
 
@@ -41,7 +42,8 @@ exports.draw = (body, files) => {
         ["Started", command?.started ?? "not recorded"],
         ["Schema", file.schema],
         ["Versions", ...versions(file)],
-        ...(file.bits < 24 ? [["Rounding", `numbers of this page are rounded to ${file.bits} significant bits (relative error below ${(2 ** -file.bits).toExponential(1)}); the results file has all of them`]] : []),
+        ...(file.bits < 24 ? [["Rounding", `numbers of this page are rounded to ${file.bits} significant bits (relative error ` +
+          `below ${(2 ** -file.bits).toExponential(1)}); the results file has all of them`]] : []),
         ["History", make("pre", {}, file.history || "none")],
       ]), inputs(file),
       ["settings", "config", "environment"].filter((name) => file.run[name]).map((name) =>

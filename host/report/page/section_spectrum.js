@@ -86,13 +86,17 @@ const facts = (one) => {
 
 const outlierText = (one) => {
   if (!one.law) return "No scale is known of this matrix, so the law is not drawn and no value is called an outlier.";
-  if (!one.isBulk) return `The bulk's scale is not known (mp_scale is NaN): the law is drawn at the scale of all weights, root mean square ${number(one.scale)}, and no value is called an outlier.`;
+  if (!one.isBulk) {
+    return "The bulk's scale is not known (mp_scale is NaN): the law is drawn at the scale of all weights, " +
+      `root mean square ${number(one.scale)}, and no value is called an outlier.`;
+  }
   const drawn = one.points.filter((point) => point.outlier);
   if (one.outliers === 0) return "No value lies beyond the edge of the law (null: about 0.01).";
   const cut = drawn.slice(0, 12).map((point) => number(point.sigma)).join(", ");
   return `${plural(one.outliers, "outlier")} beyond the edge (null: about 0.01)` +
     (drawn.length ? `; s of ${drawn.length < one.outliers ? "those drawn" : "the largest"}: ${cut}` : "") +
-    (drawn.length < one.outliers ? ` (${count(drawn.length)} of ${count(one.outliers)} are drawn)` : drawn.length > 12 ? ` (12 of ${count(drawn.length)} listed)` : "") + ".";
+    (drawn.length < one.outliers ? ` (${count(drawn.length)} of ${count(one.outliers)} are drawn)`
+      : drawn.length > 12 ? ` (12 of ${count(drawn.length)} listed)` : "") + ".";
 };
 
 const tip = (one) => (point) => ({
@@ -117,7 +121,9 @@ const charts = (pictures, files) => {
   const withLaw = good.filter((one) => one.law);
   const span = withLaw.length === 0 ? 1 : Math.max(...withLaw.map((one) =>
     Math.max(one.law.upper * 1.25, Math.min(one.points[0].x * 1.02, one.law.upper * 2.5))));
-  const histograms = new Map(withLaw.map((one) => [one, bars(one.points.map((point) => point.rank), one.points.map((point) => point.x), one.length, 0, span)]));
+  const histogram = ({ points, length }) =>
+    bars(points.map((point) => point.rank), points.map((point) => point.x), length, 0, span);
+  const histograms = new Map(withLaw.map((one) => [one, histogram(one)]));
   const laws = withLaw.map((one) => one.law.density.filter((unused, i) => one.law.x[i] > 0.02));
   const most = Math.max(...[...histograms.values()].flat().map((bar) => bar.density), 0.01);
   const top = 1.08 * Math.min(Math.max(most, ...laws.flat()), 3 * Math.max(0.4, ...laws.map((law) => law[Math.floor(law.length / 4)])));
@@ -200,7 +206,8 @@ exports.draw = async (body, allFiles) => {
   });
   const layer = select("Layer", [], "", (value) => {
     const file = chosenFile(), row = choices.matrix.row;
-    pick(nearest(rowsOf((group) => group.block === file.text("block", row) && group.role === file.text("role", row) && group.layer === Number(value))));
+    pick(nearest(rowsOf((group) => group.layer === Number(value) &&
+      group.block === file.text("block", row) && group.role === file.text("role", row))));
   });
   const member = select("Matrix", [], "", (value) => pick(Number(value)));
   const view = make("div", {});
@@ -214,12 +221,14 @@ exports.draw = async (body, allFiles) => {
     const groups = rowsOf((group) => group.block === block && group.role === name);
     setOptions(layer.select, groups.map((group) => ({ value: group.layer, text: group.layer < 0 ? "none" : `${group.layer}` })), file.layer[row]);
     const own = groups.find((group) => group.layer === file.layer[row]);
-    setOptions(member.select, own.rows.map((other) => ({ value: other,
-      text: file.expert[other] >= 0 ? `expert ${file.expert[other]}` : file.slice[other] >= 0 ? `slice ${file.slice[other]}` : "the only one" })), row);
+    const memberText = (other) => (file.expert[other] >= 0 ? `expert ${file.expert[other]}`
+      : file.slice[other] >= 0 ? `slice ${file.slice[other]}` : "the only one");
+    setOptions(member.select, own.rows.map((other) => ({ value: other, text: memberText(other) })), row);
     member.select.disabled = own.rows.length < 2;
     const pictures = (await Promise.all(files.map(async (other) => {
       const found = other === file ? row : matching(other, file, row);
-      return found === null ? { file: other, title: "no matrix", why: `no matrix of block ${block} and role ${name} at that depth` } : picture(other, found);
+      return found !== null ? picture(other, found)
+        : { file: other, title: "no matrix", why: `no matrix of block ${block} and role ${name} at that depth` };
     })));
     view.replaceChildren(make("ul", { class: "legend" },
       make("li", {}, make("i", { class: "single", mark: fileColour(file.index) }), "singular values"),

@@ -12,18 +12,28 @@ exports.lead = "Every selected matrix, measured or not. A click on a heading, or
 const kRowHeight = 28, kView = 16, kPrinted = 200, kPrintedNumbers = 3;
 const kDefaultMetrics = ["var_at_64", "stable_rank", "effective_rank", "mp_outliers"];
 
+/** A number of a row that may be -1, none. */
+const numbered = (name) => ({
+  name, isNumber: true, value: (row) => row.file[name][row.row],
+  text: (row) => (row.file[name][row.row] < 0 ? "-" : String(row.file[name][row.row])),
+});
+const weights = (row) => {
+  const [rows, cols] = row.file.shapes[row.file.shape[row.row]];
+  return rows * cols;
+};
+
 /** A column: heading, value(row) to sort by, text(row), and whether it is a number. */
 const identityColumns = (files) => [
   ...(files.length > 1 ? [{ name: "file", text: (row) => row.file.label, value: (row) => row.file.index, width: 9 }] : []),
   { name: "tensor", text: (row) => row.file.title(row.row), value: (row) => row.file.title(row.row), width: 20 },
-  { name: "layer", value: (row) => row.file.layer[row.row], text: (row) => (row.file.layer[row.row] < 0 ? "-" : String(row.file.layer[row.row])), isNumber: true, width: 4 },
+  { ...numbered("layer"), width: 4 },
   { name: "block", text: (row) => row.file.text("block", row.row), width: 8.5 },
   { name: "role", text: (row) => row.file.text("role", row.row), width: 7.5 },
-  { name: "expert", value: (row) => row.file.expert[row.row], text: (row) => (row.file.expert[row.row] < 0 ? "-" : String(row.file.expert[row.row])), isNumber: true, width: 4 },
+  { ...numbered("expert"), width: 4 },
   { name: "status", text: (row) => row.file.text("status", row.row), width: 6 },
 ];
 const lastColumns = [
-  { name: "shape", value: (row) => row.file.shapes[row.file.shape[row.row]][0] * row.file.shapes[row.file.shape[row.row]][1], text: (row) => row.file.shapeText(row.row), isNumber: true, width: 7.5 },
+  { name: "shape", value: (row) => weights(row), text: (row) => row.file.shapeText(row.row), isNumber: true, width: 7.5 },
   { name: "encoding", text: (row) => row.file.text("encoding", row.row), width: 7 },
   { name: "method", text: (row) => row.file.text("method", row.row), width: 12 },
   { name: "reason", text: (row) => row.file.text("reason", row.row), width: 20 },
@@ -81,33 +91,42 @@ exports.draw = async (body, allFiles) => {
 
   const filter = make("input", { type: "search", placeholder: "layers.3 down_proj", spellcheck: "false", autocomplete: "off" });
   const states = [...new Set(files.flatMap((file) => file.status.texts))];
-  const state = select("Status", [{ value: "", text: "all" }, ...states.map((text) => ({ value: text, text })), { value: "escalated", text: "escalated" }], "", () => refilter());
+  const stateOptions = [{ value: "", text: "all" }, ...[...states, "escalated"].map((text) => ({ value: text, text }))];
+  const state = select("Status", stateOptions, "", () => refilter());
   const button = make("button", { type: "button" }, "Copy as text");
   const boxes = make("fieldset", { class: "boxes" }, make("legend", {}, "Metrics, each beside its null and its ratio to it"),
-    names.map((name) => make("label", {}, make("input", { type: "checkbox", value: name, checked: chosen.includes(name), onchange: () => rechoose() }), name)));
+    names.map((name) => make("label", {},
+      make("input", { type: "checkbox", value: name, checked: chosen.includes(name), onchange: () => rechoose() }), name)));
   const status = make("p", { class: "lead", "aria-live": "polite" });
   const head = make("div", { class: "row head", role: "row" });
   const space = make("div", { class: "space", role: "rowgroup" });
-  const box = make("div", { class: "rows", role: "table", "aria-label": "Every matrix", tabindex: "0" }, make("div", { role: "rowgroup", class: "heads" }, head), space);
+  const box = make("div", { class: "rows", role: "table", "aria-label": "Every matrix", tabindex: "0" },
+    make("div", { role: "rowgroup", class: "heads" }, head), space);
   const printed = make("div", { class: "printed" });
-  body.append(make("div", { class: "controls" }, make("label", {}, "Words in the name, block, role, encoding or reason", filter), state.element, button),
+  body.append(make("div", { class: "controls" }, make("label", {}, "Words in the name, block, role, encoding or reason", filter),
+    state.element, button),
     make("details", {}, make("summary", {}, "Columns"), boxes), status, box, printed);
 
   const cellsOf = (row, make_) => columns.map((column) => make_(column, column.text(row)));
+  const drawRow = (row, place) => {
+    const marks = `${row.file.isMeasured(row.row) ? "" : " bad"}${place === current ? " current" : ""}`;
+    const cells = cellsOf(row, (column, text) => {
+      if (column.name === "tensor") {
+        return make("span", { role: "cell" }, make("button", { type: "button", class: "link", tabindex: "-1", title: text,
+          onclick: () => choose(row) }, short(text, 300)));
+      }
+      const title = text === "NaN" ? row.file.text("reason", row.row) || "not defined" : column.isNumber ? null : text;
+      return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title }, text);
+    });
+    const element = make("div", { class: `row${marks}`, id: `table-row-${place}`, role: "row", "aria-rowindex": place + 2 }, cells);
+    element.style.top = `${place * kRowHeight}px`;
+    return element;
+  };
   const drawRows = () => {
     const first = Math.max(0, Math.floor((box.scrollTop - kRowHeight * 6) / kRowHeight));
     const last = Math.min(rows.length, first + Math.ceil(box.clientHeight / kRowHeight) + 12);
     space.style.height = `${rows.length * kRowHeight}px`;
-    space.replaceChildren(...rows.slice(first, last).map((row, i) => {
-      const isGood = row.file.isMeasured(row.row);
-      const element = make("div", { class: `row${isGood ? "" : " bad"}${first + i === current ? " current" : ""}`, id: `table-row-${first + i}`, role: "row", "aria-rowindex": first + i + 2 }, cellsOf(row, (column, text) => {
-        const inside = column.name === "tensor"
-          ? make("button", { type: "button", class: "link", tabindex: "-1", title: text, onclick: () => choose(row) }, short(text, 300)) : text;
-        return make("span", { role: "cell", class: `${column.isNumber ? "number" : ""}${text === "NaN" ? " none" : ""}`, title: column.name === "tensor" ? null : text === "NaN" ? row.file.text("reason", row.row) || "not defined" : column.isNumber ? null : text }, inside);
-      }));
-      element.style.top = `${(first + i) * kRowHeight}px`;
-      return element;
-    }));
+    space.replaceChildren(...rows.slice(first, last).map((row, i) => drawRow(row, first + i)));
   };
   const choose = (row) => choices.show(row.file.index, row.row);
   const drawHead = () => {
@@ -146,7 +165,8 @@ exports.draw = async (body, allFiles) => {
     rows = all.filter(({ file, row }) => {
       if (wanted === "escalated" ? file.escalated[row] !== 1 : wanted && file.text("status", row) !== wanted) return false;
       if (words.length === 0) return true;
-      const text = [file.label, file.title(row), file.text("block", row), file.text("role", row), file.text("encoding", row), file.text("reason", row)].join(" ").toLowerCase();
+      const texts = ["block", "role", "encoding", "reason"].map((column) => file.text(column, row));
+      const text = [file.label, file.title(row), ...texts].join(" ").toLowerCase();
       return words.every((word) => text.includes(word));
     });
     resort();
@@ -190,11 +210,13 @@ exports.draw = async (body, allFiles) => {
     const wide = columns.length - identityColumns(files).length - lastColumns.length;
     const few = columns.filter((column, i) => ["file", "tensor", "shape", "status"].includes(column.name) ||
       (i >= columns.length - wide - lastColumns.length && i < columns.length - wide - lastColumns.length + kPrintedNumbers));
-    const text = (column, row) => (column.name === "status" && !row.file.isMeasured(row.row) ? `${column.text(row)}: ${row.file.text("reason", row.row)}` : column.text(row));
+    const text = (column, row) => column.text(row) +
+      (column.name === "status" && !row.file.isMeasured(row.row) ? `: ${row.file.text("reason", row.row)}` : "");
     printed.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, few.map((column) => make("th", {}, column.name)))),
       make("tbody", {}, rows.slice(0, kPrinted).map((row) => make("tr", {}, few.map((column) =>
         make("td", { class: column.isNumber ? "number" : column.name === "tensor" ? "name" : "" }, short(text(column, row)))))))),
-      rows.length > kPrinted ? make("p", {}, `${count(kPrinted)} of ${count(rows.length)} rows; ${count(rows.length - kPrinted)} are left out on paper.`) : "");
+      rows.length <= kPrinted ? ""
+        : make("p", {}, `${count(kPrinted)} of ${count(rows.length)} rows; ${count(rows.length - kPrinted)} are left out on paper.`));
   };
   addEventListener("beforeprint", print);
   addEventListener("afterprint", () => printed.replaceChildren());

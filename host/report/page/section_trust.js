@@ -30,7 +30,8 @@ exports.parsed = parsed;
 /** "cpu: AMD EPYC (OpenBLAS 0.3.21)", and whether a GPU had a part. */
 const machine = (file) => {
   const ends = parsed(file.run.environment)?.back_ends ?? [];
-  const lines = ends.map((end) => `${end.backend}: ${end.device ?? "device not named"}${end.libraries?.length ? ` (${end.libraries.join(", ")})` : ""}`);
+  const libraries = (end) => (end.libraries?.length ? ` (${end.libraries.join(", ")})` : "");
+  const lines = ends.map((end) => `${end.backend}: ${end.device ?? "device not named"}${libraries(end)}`);
   if (lines.length === 0 && file.backend) lines.push(file.backend);
   const used = `${file.backend ?? ""} ${ends.map((end) => end.backend).join(" ")}`;
   if (lines.length > 0 && !used.includes("cuda")) lines.push("No GPU was used.");
@@ -40,6 +41,9 @@ const machine = (file) => {
 const facts = (pairs) => make("dl", { class: "facts" }, pairs.flatMap(([name, ...values]) =>
   [make("dt", {}, name), ...[make("dd", {}, values.flat().map((value) => (value instanceof Node ? value : make("div", {}, value))))]]));
 exports.facts = facts;
+
+const placeOf = (file, row) =>
+  make("div", {}, "at ", make("span", { class: "name", title: file.title(row) }, short(file.title(row))));
 
 const checkOf = async (file, name) => {
   const values = await file.metric(name);
@@ -53,7 +57,7 @@ const checkOf = async (file, name) => {
   if (known === 0) return ["no row has this check"];
   return [`largest of ${count(known)}: ${number(most)} (alarm above 3e-6)`,
     make("div", { class: alarms ? "alarm" : "" }, alarms ? `${plural(alarms, "row")} above the alarm` : "no alarm"),
-    make("div", {}, "at ", make("span", { class: "name", title: file.title(where) }, short(file.title(where))))];
+    placeOf(file, where)];
 };
 
 const list = (file, title, rows, explain) => {
@@ -61,8 +65,9 @@ const list = (file, title, rows, explain) => {
   const shown = rows.slice(0, kListed);
   return make("div", {}, make("h3", {}, `${title}: ${count(rows.length)}`), make("div", { class: "scroll" }, make("table", {},
     make("thead", {}, make("tr", {}, ["matrix", "shape", "status", "method", "why"].map((name) => make("th", {}, name)))),
-    make("tbody", {}, shown.map((row) => make("tr", {}, make("td", { class: "name", title: file.title(row) }, short(file.title(row))), make("td", {}, file.shapeText(row)),
-      make("td", {}, file.text("status", row)), make("td", {}, file.text("method", row) || "-"), make("td", {}, file.text("reason", row) || explain)))))),
+    make("tbody", {}, shown.map((row) => make("tr", {}, make("td", { class: "name", title: file.title(row) }, short(file.title(row))),
+      [file.shapeText(row), file.text("status", row), file.text("method", row) || "-", file.text("reason", row) || explain]
+        .map((text) => make("td", {}, text))))))),
   rows.length > kListed ? make("p", {}, `${kListed} of ${count(rows.length)} listed; the table above has all of them.`) : null);
 };
 
@@ -80,9 +85,10 @@ const measured = async (file) => {
   return [
     facts([
       ["Rows", `${count(counts.measured)} of ${count(counts.total)} measured`,
-        ["not_converged", "not_finite", "unsupported", "failed", "skipped"].filter((name) => counts[name] > 0).map((name) => `${count(counts[name])} ${name}`)],
+        ["not_converged", "not_finite", "unsupported", "failed", "skipped"].filter((name) => counts[name] > 0)
+          .map((name) => `${count(counts[name])} ${name}`)],
       ["Mode", `${file.file.mode}: ${promises[file.file.mode] ?? "a mode that this program does not know"}`],
-      ["Largest error", where === null ? "not known" : [`sigma_error / s_1 ${number(most)}`, make("div", {}, "at ", make("span", { class: "name", title: file.title(where) }, short(file.title(where))))]],
+      ["Largest error", where === null ? "not known" : [`sigma_error / s_1 ${number(most)}`, placeOf(file, where)]],
       ["Computed by", machine(file.file)],
       ["check_trace", ...await checkOf(file, "check_trace")],
       ["check_gram", ...await checkOf(file, "check_gram")],

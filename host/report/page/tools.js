@@ -82,7 +82,8 @@ const tooltip = document.getElementById("tooltip");
 exports.tooltip = (x, y, value) => {
   tooltip.hidden = value === null || value === undefined;
   if (tooltip.hidden) return;
-  const rows = (value.rows ?? []).flatMap(([name, text]) => [make("dt", {}, exports.short(String(name))), make("dd", {}, exports.short(String(text)))]);
+  const rows = (value.rows ?? []).flatMap(([name, text]) =>
+    [make("dt", {}, exports.short(String(name))), make("dd", {}, exports.short(String(text)))]);
   tooltip.replaceChildren(make("strong", {}, make("bdi", {}, exports.short(value.title))), make("dl", {}, rows));
   const box = tooltip.getBoundingClientRect();
   const left = x + 14 + box.width > innerWidth ? x - 14 - box.width : x + 14;
