@@ -1,6 +1,6 @@
 // Owns a figure of the sections of compare, experts, cka and routing: heading, choices, a grid or lines that arrow keys walk
 // over, what colours and marks mean.
-const { make, number, fileLabel } = require("tools");
+const { make, number, count, fileLabel } = require("tools");
 const { chart } = require("chart");
 const { isNumber, prepare } = require("cells");
 
@@ -102,6 +102,7 @@ class Figure {
 
   /** cells: {x, y, value, state, marked} in reading order; xs and ys: names along the sides. */
   grid({ label, xs, ys, cells, xTitle, yTitle = "", labelWidth = 48, isSquare = false, scale, key, describe }) {
+    if (cells.length === 0) return this.empty("Nothing to compare: there are no two of them.");
     this.caption.textContent = label;
     this.key.replaceChildren(legend(scale, key));
     const wanted = isSquare ? Math.min(620, 90 + 44 * xs.length) : 60 + labelWidth + 48 * xs.length;
@@ -163,6 +164,16 @@ exports.table = (caption, headings, rows) => make("div", { class: "scroll cells 
 /** Names may have 64 KB; a table shows how one begins and ends. */
 exports.shortName = (name) => (name.length > 160 ? `${name.slice(0, 110)}\u2026${name.slice(-40)} (${name.length} characters)` : name);
 
+const REASONS = 100;
+/** Rows that have no numbers, or not all of them, with the reason that the file gives. */
+const reasons = (file) => {
+  const status = file.column("status"), reason = file.column("reason"), name = file.column("tensor") ?? file.column("tensor_a");
+  const rows = Array.from({ length: file.count }, (unused, row) => row).filter((row) => status[row] !== "measured" || reason[row] !== "");
+  if (rows.length === 0) return null;
+  return exports.table(`Rows with a reason: ${Math.min(rows.length, REASONS)} of ${count(rows.length)}`, ["tensor", "layer", "status", "why"],
+    rows.slice(0, REASONS).map((row) => [exports.shortName(name[row]), file.at("layer", row), status[row], exports.shortName(reason[row])]));
+};
+
 /** A section's draw of a function that draws one file: drawFile({figure(heading, isWide), add(element)}, file). */
 exports.drawEach = (kind, drawFile) => async (body, allFiles) => {
   const files = await prepare(allFiles, kind);
@@ -171,5 +182,6 @@ exports.drawEach = (kind, drawFile) => async (body, allFiles) => {
     const frame = make("div", { class: "figures" });
     body.append(frame);
     await drawFile({ figure: (heading, isWide = false) => new Figure(frame, heading, isWide), add: (element) => frame.append(element) }, file);
+    frame.append(...[reasons(file)].filter(Boolean));
   }
 };
