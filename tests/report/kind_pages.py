@@ -1,7 +1,9 @@
 """Pages of files of compare, experts, cka and routing in a browser: cells, lines and nulls are those that h5py reads, nothing overlaps, all
 is reached by keyboard, any mix of files makes one page. Usage: kind_pages.py VINDEX FOLDER."""
 
+import json
 import os
+import struct
 import sys
 
 import h5py
@@ -37,6 +39,23 @@ def chain(rows, layers, width, seed, turn):
     return out
 
 
+def write_unfinished_experts():
+    """Experts of which one has a weight that is no number, and a layer of nothing else."""
+    random, header, data = np.random.default_rng(5), {}, b""
+    os.makedirs(path_of("unfinished"))
+    for layer in range(3):
+        for expert in range(4):
+            weights = random.standard_normal((20, 16)).astype("<f4")
+            weights[0, 0] = np.nan if layer == 2 or (layer, expert) == (1, 2) else weights[0, 0]
+            header[f"model.layers.{layer}.mlp.experts.{expert}.up_proj.weight"] = {
+                "dtype": "F32", "shape": [20, 16], "data_offsets": [len(data), len(data) + weights.nbytes]}
+            data += weights.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path_of("unfinished/model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
 def make_files():
     prompt = np.repeat(np.arange(24), [5, 9, 5, 14, 8, 8, 5, 9, 8, 5, 14, 14] * 2)
     dump("a", chain(len(prompt), 12, 48, 1, 6), prompt)
@@ -63,7 +82,10 @@ def make_files():
     call(VINDEX, "routing", path_of("r"), "-o", path_of("routing.h5"), "--top-k", "2", "--scoring", "softmax", "-q")
     call(VINDEX, "activations", path_of("r"), "-o", path_of("activations.h5"), "-q")
     call(VINDEX, "measure", path_of("one"), "-o", path_of("one.h5"), "-q")
-    return {"pairs.h5": "compare", "unpaired.h5": "compare", "experts.h5": "experts", "cka.h5": "cka", "routing.h5": "routing",
+    write_unfinished_experts()
+    call(VINDEX, "experts", path_of("unfinished"), "-o", path_of("unfinished.h5"), "-q")
+    call(VINDEX, "compare", path_of("unfinished"), path_of("unfinished"), "-o", path_of("equal.h5"), "--delta", "-q")
+    return {"unfinished.h5": "experts", "equal.h5": "compare", "pairs.h5": "compare", "unpaired.h5": "compare", "experts.h5": "experts", "cka.h5": "cka", "routing.h5": "routing",
             "activations.h5": "activations"}
 
 

@@ -15,7 +15,9 @@ def pick(watched, section, figure, label, value):
       ?.querySelector("select") ?? null""", [section, figure, label]).as_element()
     assert found, f"#{section} {figure}: no choice called {label}"
     # By its place: Playwright takes a value for a label too.
-    found.select_option(index=found.evaluate("(select, value) => [...select.options].findIndex((one) => one.value === value)", value))
+    place = found.evaluate("(select, value) => [...select.options].findIndex((one) => one.value === value)", value)
+    assert place >= 0, f"#{section} {figure}: {label} has no {value}"
+    found.select_option(index=place)
     watched.page.evaluate("() => new Promise((done) => setTimeout(done, 0))")
     watched.draw_all()
 
@@ -60,6 +62,23 @@ def require_lines(watched, section, figure, wanted, tolerance=1e-6):
     return len(points)
 
 
+def number_of(dataset, row):
+    """A value; a count that is not known is NaN."""
+    value = float(dataset[row])
+    return math.nan if dataset.dtype.kind == "i" and value == -1 else value
+
+
+def require_listed(watched, section, caption, wanted):
+    """A table of so many rows; none where there are none."""
+    tables = watched.page.locator(f"#{section} table").filter(has=watched.page.locator("caption", has_text=caption))
+    found = tables.first.locator("tbody tr").count() if tables.count() else 0
+    assert found == wanted, f"#{section}: '{caption}' has {found} rows, the file {wanted}"
+
+
+def require_reasons(watched, section, table):
+    require_listed(watched, section, "Rows with a reason", sum(1 for status, reason in zip(table["status"][:], texts(table, "reason")) if status != 0 or reason))
+
+
 def texts(group, name):
     return list(group[name].asstr()[:])
 
@@ -81,6 +100,7 @@ def require_cka(watched, path):
         matched = file["matched"]
         require_lines(watched, "cka", "Layers at the same relative depth",
                       {("", round(100 * d, 1)): (c, q) for d, c, q in zip(matched["depth"][:], matched["cka"][:], matched["null_q95"][:])})
+        require_reasons(watched, "cka", file["layer"])
         return cells
 
 
@@ -95,7 +115,7 @@ def require_routing(watched, path):
         assert len(dead) == int((load == 0).sum())
         for name in ("load_cv", "dead_experts", "transition_lift_max", "router_entropy"):
             pick(watched, "routing", "Statistics by layer", "Statistic", name)
-            values = [math.nan if v == -1 and name == "dead_experts" else float(v) for v in layer[name][:]]
+            values = [number_of(layer[name], i) for i in range(len(numbers))]
             require_lines(watched, "routing", "Statistics by layer", {("", n): (values[i], layer[name + "_null"][i]) for i, n in enumerate(numbers)})
         for row in range(len(numbers)):
             pick(watched, "routing", "Experts chosen together", "Layer", str(row))
@@ -106,6 +126,7 @@ def require_routing(watched, path):
         lift = layer["transition_lift"][len(numbers) - 1]
         require_grid(marks_of(watched, "routing", "Experts chosen together", "cell_mark"),
                      {(x, y): float(lift[i, j]) for i, y in enumerate(experts) for j, x in enumerate(experts)}, "#routing transitions")
+        require_reasons(watched, "routing", layer)
         return cells
 
 
@@ -116,9 +137,11 @@ def require_experts(watched, path):
         for name, null in (("cosine_max", "cosine_max_null"), ("cosine_mean", "cosine_null"), ("effective_rank", "effective_rank_null"), ("rank_90", "rank_90_null")):
             pick(watched, "experts-similarity", "By layer", "Statistic", name)
             require_lines(watched, "experts-similarity", "By layer",
-                          {(role, int(layer)): (float(group[name][i]), float(group[null][i])) for i, (role, layer) in enumerate(zip(roles, layers))})
+                          {(role, int(layer)): (number_of(group[name], i), number_of(group[null], i)) for i, (role, layer) in enumerate(zip(roles, layers))})
         cells = 0
         for row in range(len(roles)):
+            if np.isnan(group["cosine"][row]).all():
+                continue
             pick(watched, "experts-similarity", "Every two experts", "Group", str(row))
             for name in [one for one in ("cosine", "cosine_centred", "overlap_right", "overlap_left") if one in group]:
                 pick(watched, "experts-similarity", "Every two experts", "Matrix", name)
@@ -128,6 +151,7 @@ def require_experts(watched, path):
             pick(watched, "experts-similarity", "Spectrum between experts", "Group", str(row))
             values, null = group["expert_axis_spectrum"][row], group["expert_axis_spectrum_null"][row]
             require_lines(watched, "experts-similarity", "Spectrum between experts", {("", i + 1): (values[i], null[i]) for i in range(group["experts_counted"][row])})
+        require_reasons(watched, "experts-similarity", group)
         return cells
 
 
@@ -144,7 +168,8 @@ def require_compare(watched, path):
             groups.setdefault((int(layer), role_of(block, role)), []).append(row)
         unrelated = np.sqrt(1 + (pair["norm_b"][:] / pair["norm_a"][:]) ** 2)
         tried = [("relative_error", unrelated), ("cosine", np.zeros(len(unrelated)))]
-        tried += [(name, pair[f"{name}_null"][:]) for name in ("delta_effective_rank", "delta_theta", "overlap_right") if name in pair]
+        tried += [(name, pair[f"{name}_null"][:]) for name in ("delta_effective_rank", "delta_theta", "overlap_right")
+                  if name in pair and not np.isnan(pair[name][:]).all()]
         for name, null in tried:
             values = pair[name][:]
             median = {key: (float(np.median(values[rows][~np.isnan(values[rows])])) if not np.isnan(values[rows]).all() else math.nan) for key, rows in groups.items()}
@@ -156,13 +181,9 @@ def require_compare(watched, path):
             is_log = name.startswith(("relative", "delta_effective", "delta_stable"))
             shown = lambda value: value if not is_log or value > 0 else math.nan
             require_lines(watched, "compare", "Within a role", {(role, layer): (shown(value), of_null[layer, role]) for (layer, role), value in median.items()}, 1e-5)
-        listed = watched.page.locator("#compare table").first.locator("tbody tr").count()
-        assert listed == min(20, int((~np.isnan(pair["relative_error"][:])).sum()))
-        left = len(file["unpaired/tensor"]) if "unpaired" in file else 0
-        tables = watched.page.locator("#compare table").count()
-        assert tables == (2 if left else 1), f"#compare: {tables} tables, {left} matrices without a pair"
-        if left:
-            assert watched.page.locator("#compare table").nth(1).locator("tbody tr").count() == min(left, 200)
+        require_listed(watched, "compare", "Largest relative errors", min(20, int((~np.isnan(pair["relative_error"][:])).sum())))
+        require_listed(watched, "compare", "Without a pair", min(200, len(file["unpaired/tensor"]) if "unpaired" in file else 0))
+        require_reasons(watched, "compare", pair)
         return cells
 
 
@@ -173,7 +194,7 @@ def require_activations(watched, path):
         points = 0
         for name in ("kurtosis", "top8_mass", "dead_neurons", "effective_rank"):
             pick(watched, "activations", "By layer", "Statistic", name)
-            values = [math.nan if value == -1 and name == "dead_neurons" else float(value) for value in layer[name][:]]
+            values = [number_of(layer[name], i) for i in range(len(numbers))]
             there = {role for role, value in zip(roles, values) if not math.isnan(value)}
             points += require_lines(watched, "activations", "By layer", {(role, int(n)): (value, float(null)) for role, n, value, null in
                                                                           zip(roles, numbers, values, layer[f"{name}_null"][:]) if role in there})
@@ -181,6 +202,7 @@ def require_activations(watched, path):
             pick(watched, "activations", "By layer", "Statistic", f"sparsity at {threshold:g}")
             require_lines(watched, "activations", "By layer", {(role, int(n)): (value[i], null[i]) for role, n, value, null in
                                                                zip(roles, numbers, layer["sparsity"][:], layer["sparsity_null"][:]) if role == "mlp"})
+        require_reasons(watched, "activations", layer)
         return points
 
 
