@@ -38,6 +38,15 @@ struct Thinned {
   std::vector<std::vector<std::uint16_t>> codes;  ///< by rank
 };
 
+void add_spectrum(Thinned& thinned, std::int64_t row, std::span<const double> sigma, double steps) {
+  thinned.matrices.push_back(static_cast<double>(row));
+  thinned.firsts.push_back(sigma.front());
+  for (std::size_t r = 0; r < thinned.ranks.size(); ++r) {
+    thinned.codes[r].push_back(
+        code_of(sigma.front(), sigma[static_cast<std::size_t>(thinned.ranks[r] - 1)], steps));
+  }
+}
+
 Json group_of(const Thinned& group) {
   const std::size_t count = group.matrices.size();
   std::vector<std::uint16_t> differences;
@@ -122,27 +131,24 @@ Json page_spectra(PageFile& file, std::span<const Shape> shapes,
   const double steps = sigma_steps(file.rows_of_page);
   Json groups = Json::array();
   std::vector<Thinned> by_group;
-  file.reader.each_spectrum([&](std::size_t group, std::int64_t row,
-                                std::span<const double> sigma) {
-    if (group >= by_group.size()) {
-      by_group.resize(group + 1);
-    }
-    Thinned& thinned = by_group[group];
+  results::SpectraPlace place;
+  results::SpectraBlock block;
+  while (file.reader.read_spectra(place, block)) {
+    by_group.resize(std::max(by_group.size(), block.group + 1));
+    Thinned& thinned = by_group[block.group];
     if (thinned.ranks.empty()) {
-      thinned.ranks = chosen_ranks(static_cast<std::int64_t>(sigma.size()), most);
+      thinned.length = block.width;
+      thinned.ranks = chosen_ranks(static_cast<std::int64_t>(block.width), most);
       thinned.codes.resize(thinned.ranks.size());
-      thinned.length = sigma.size();
     }
-    if (sigma.empty() || rows[static_cast<std::size_t>(row)].status == measure::Status::kSkipped) {
-      return;
+    for (std::size_t i = 0; block.width > 0 && i < block.rows.size(); ++i) {
+      if (rows[static_cast<std::size_t>(block.rows[i])].status != measure::Status::kSkipped) {
+        add_spectrum(thinned, block.rows[i],
+                     std::span<const double>(block.sigma).subspan(i * block.width, block.width),
+                     steps);
+      }
     }
-    thinned.matrices.push_back(static_cast<double>(row));
-    thinned.firsts.push_back(sigma.front());
-    for (std::size_t r = 0; r < thinned.ranks.size(); ++r) {
-      thinned.codes[r].push_back(
-          code_of(sigma.front(), sigma[static_cast<std::size_t>(thinned.ranks[r] - 1)], steps));
-    }
-  });
+  }
   for (const Thinned& group : by_group) {
     groups.push_back(group_of(group));
   }

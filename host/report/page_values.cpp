@@ -3,8 +3,6 @@
 
 #include <vindex/error.hpp>
 
-#include <fmt/format.h>
-
 #include <bit>
 #include <cmath>
 #include <cstring>
