@@ -9,12 +9,19 @@ const MOST_SIDE = 72;  // cells of a side of a grid
 const diverging = [5, 4, 3, 2, 1].map((i) => `var(--low-${i})`).concat("var(--middle)", [1, 2, 3, 4, 5].map((i) => `var(--high-${i})`));
 const sequential = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => `var(--step-${i})`);
 
-/** Classes around `centre`: the middle one holds what is within two deviations, and a tenth of the largest distance at least. No
+/** Deviations that the farthest of `count` values of noise stays within as often as one does within two: each in a share of 0.0455 /
+ *  count (normal quantile: Abramowitz and Stegun 26.2.23). */
+exports.farthest = (count) => {
+  if (count <= 1) return 2;
+  const t = Math.sqrt(-2 * Math.log(0.02275 / count));
+  return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+};
+/** Classes around `centre`: the middle one holds what is within `limit` deviations, and a tenth of the largest distance at least. No
  *  class lies wholly below `least`. */
-exports.around = (values, centre, deviation, least = -Infinity) => {
+exports.around = (values, centre, deviation, limit = 2, least = -Infinity) => {
   const spread = isNumber(deviation) ? deviation : 0;
-  const reach = values.reduce((most, value) => (isNumber(value) ? Math.max(most, Math.abs(value - centre)) : most), 5 * spread) || 1;
-  const inner = Math.max(2 * spread, reach / 10);
+  const reach = values.reduce((most, value) => (isNumber(value) ? Math.max(most, Math.abs(value - centre)) : most), 2.5 * limit * spread) || 1;
+  const inner = Math.max(limit * spread, reach / 10);
   const steps = [0, 0.2, 0.4, 0.6, 0.8].map((share) => inner + share * (reach - inner));
   const all = [...steps.map((step) => centre - step).reverse(), ...steps.map((step) => centre + step)];
   const bounds = all.filter((bound) => bound > least);
@@ -101,7 +108,7 @@ class Figure {
   }
 
   /** cells: {x, y, value, state, marked} in reading order; xs and ys: names along the sides. */
-  grid({ label, xs, ys, cells, xTitle, yTitle = "", labelWidth = 48, isSquare = false, scale, key, describe }) {
+  grid({ label, xs, ys, cells, xTitle, yTitle = "", labelWidth = 30, isSquare = false, scale, key, describe }) {
     if (cells.length === 0) return this.empty("Nothing to compare: there are no two of them.");
     this.caption.textContent = label;
     this.key.replaceChildren(legend(scale, key));
@@ -110,7 +117,8 @@ class Figure {
       label: `${label}; arrow keys walk over the cells`, height: isSquare ? 160 : ys.length * 19 + 50,
       data: { cells, xs: xs.map((name, at) => ({ at, name })), ys: ys.map((name, at) => ({ at, name })), focus: [] },
       signals: { isSquare, xTitle, yTitle, labelWidth, bounds: scale.bounds, colours: scale.colours, columns: Math.max(1, xs.length), lines: Math.max(1, ys.length) },
-      width: (available) => Math.min(available, wanted), tip: tipOf(describe), walk: walker(cells, true),
+      // The room of the labels is set aside here: a chart that fits itself may swing between two sets of labels for ever.
+      width: (available) => Math.min(available, wanted) - labelWidth - (yTitle ? 18 : 0) - 22, tip: tipOf(describe), walk: walker(cells, true),
     }));
   }
 
@@ -133,11 +141,13 @@ class Figure {
 }
 
 /**
- * Cells of ys x xs of value(i, j) = {value, ...} or null for no cell. Where a side is longer than MOST_SIDE, a cell stands for
- * several neighbours and is the one farthest from `centre`. {xs, ys, cells, block}: names of both sides, block: how many a side.
+ * Cells of ys x xs of value(i, j, limit) = {value, ...} or null for no cell. Where a side is longer than MOST_SIDE, a cell stands
+ * for `block` neighbours and is the one farthest from `centre`, which noise keeps within `limit` deviations. {xs, ys: names of both
+ * sides, cells, block, limit}.
  */
 exports.gridCells = (xs, ys, value, centre = 0, isSquare = true) => {
   const stepX = Math.ceil(xs.length / MOST_SIDE), stepY = isSquare ? Math.ceil(ys.length / MOST_SIDE) : 1;
+  const block = stepX * stepY, limit = exports.farthest(block);
   const thinned = (names, step) => names.filter((unused, i) => i % step === 0);
   const cells = [];
   for (let i = 0; i < ys.length; i += stepY) {
@@ -145,7 +155,7 @@ exports.gridCells = (xs, ys, value, centre = 0, isSquare = true) => {
       let found = null;
       for (let a = i; a < Math.min(i + stepY, ys.length); ++a) {
         for (let b = j; b < Math.min(j + stepX, xs.length); ++b) {
-          const cell = value(a, b);
+          const cell = value(a, b, limit);
           if (cell && (!found || !isNumber(found.value) || Math.abs(cell.value - centre) > Math.abs(found.value - centre))) found = cell;
         }
       }
@@ -153,9 +163,11 @@ exports.gridCells = (xs, ys, value, centre = 0, isSquare = true) => {
         x: xs[j], y: ys[i], column: j / stepX, line: i / stepY });
     }
   }
-  return { xs: thinned(xs, stepX), ys: thinned(ys, stepY), cells, block: stepX * stepY };
+  return { xs: thinned(xs, stepX), ys: thinned(ys, stepY), cells, block, limit };
 };
-exports.blockText = (block) => (block > 1 ? `Every cell stands for ${block} neighbours and is the one farthest from the null.` : "");
+exports.blockText = (block) => (block > 1
+  ? `Every cell stands for ${block} neighbours and is the one farthest from the null; the limit of noise is that of the farthest of ${block}.` : "");
+exports.withinText = (block, noise) => (block > 1 ? `no farther than ${noise} gives the farthest of ${block}` : `within two standard deviations of ${noise}`);
 
 exports.table = (caption, headings, rows) => make("div", { class: "scroll cells wide", tabindex: "0", role: "region", "aria-label": caption },
   make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, headings.map((text) => make("th", { scope: "col" }, text)))),

@@ -1,7 +1,7 @@
 // Owns #experts-similarity: how alike the experts of a layer are, by layer and for one group.
 const { number, select } = require("tools");
 const { isNumber, nullText } = require("cells");
-const { drawEach, gridCells, blockText, around } = require("figure");
+const { drawEach, gridCells, blockText, withinText, around } = require("figure");
 
 exports.id = "experts-similarity";
 exports.kind = "experts";
@@ -49,13 +49,13 @@ const everyTwo = async (figure, file, held) => {
     if (!values) return figure.empty("No values: the file says why in the group's reason.");
     const experts = file.scales.expert.slice(0, file.at("experts", row));
     const expected = file.at(`${name}_null`, row), sd = file.at(`${name}_null_sd`, row);
-    const grid = gridCells(experts, experts, (i, j) => {
+    const grid = gridCells(experts, experts, (i, j, limit) => {
       if (i === j) return null;
       const value = values(i, j), z = (value - expected) / sd;
-      return { value, z, i, j, state: Math.abs(z) < 2 ? "noise" : "value" };
+      return { value, z, i, j, state: Math.abs(z) < limit ? "noise" : "value" };
     }, expected);
     figure.grid({ ...grid, label: `${name} of every two experts, ${groupText(file, row)}`, isSquare: true, xTitle: "expert", yTitle: "expert",
-      scale: around(grid.cells.map(({ value }) => value), expected, sd), key: [["dot", "within two standard deviations of noise"], ["missing", "no value"]],
+      scale: around(grid.cells.map(({ value }) => value), expected, sd, grid.limit), key: [["dot", withinText(grid.block, "noise")], ["missing", "no value"]],
       describe: (cell) => [["experts", `${experts[cell.i]} and ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)], ["z", number(cell.z)]] });
   });
   figure.controls(groupSelect(file, held, row, (value) => { row = value; show(); }),

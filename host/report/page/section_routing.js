@@ -1,7 +1,7 @@
 // Owns #routing: loads of experts, statistics of a layer, experts chosen together; each beside uniform routing.
 const { number, select } = require("tools");
 const { isNumber, nullText } = require("cells");
-const { drawEach, gridCells, blockText, around, beside } = require("figure");
+const { drawEach, gridCells, blockText, withinText, around, beside } = require("figure");
 
 exports.id = "routing";
 exports.kind = "routing";
@@ -13,14 +13,14 @@ const statistics = ["load_cv", "load_entropy", "gini", "max_over_mean", "dead_ex
 const loads = (figure, file) => {
   const layers = Array.from(file.column("layer")), experts = file.scales.expert;
   const perLayer = layers.map((unused, row) => ({ load: file.list("load", row), weight: file.list("mean_weight", row) }));
-  const grid = gridCells(experts, layers, (i, j) => {
+  const grid = gridCells(experts, layers, (i, j, limit) => {
     if (j >= file.at("cols", i)) return null;
     const load = perLayer[i].load?.[j] ?? NaN, expected = file.at("load_null", i), z = (load - expected) / file.at("load_null_sd", i);
-    return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, expert: j, marked: load === 0, state: Math.abs(z) < 2 ? "noise" : "value" };
+    return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, expert: j, marked: load === 0, state: Math.abs(z) < limit ? "noise" : "value" };
   }, 1, false);
   const scale = beside([0.25, 0.4, 0.6, 0.75, 0.9, 1.1, 1.33, 1.67, 2.5, 4]);
   figure.grid({ ...grid, label: "Load of every expert of every layer over an even share", xTitle: "expert", yTitle: "layer", scale,
-    key: [["dot", "within two standard deviations of uniform routing"], ["outline", "no token chose it"], ["missing", "no value"]],
+    key: [["dot", withinText(grid.block, "uniform routing")], ["outline", "no token chose it"], ["missing", "no value"]],
     describe: (cell) => [["layer", `${layers[cell.row]}, expert ${experts[cell.expert]}`], ["load", number(cell.load)],
       ["null", nullText(file.at("load_null", cell.row), file.at("load_null_sd", cell.row))], ["load over null", number(cell.value)], ["z", number(cell.z)],
       ["mean weight", number(perLayer[cell.row].weight?.[cell.expert])], ["null of it", nullText(file.at("mean_weight_null", cell.row), file.at("mean_weight_null_sd", cell.row))],
@@ -52,15 +52,16 @@ const lifts = async (figure, file) => {
     if (!lift) return figure.empty("No values: there is no mixture layer before this one.");
     const expected = file.at(`${name}_null`, row), sd = file.at(`${name}_null_sd`, row), isPair = name === "coactivation_lift";
     const experts = file.scales.expert.slice(0, file.at("cols", row));
-    const grid = gridCells(experts, experts, (i, j) => {
+    const { block } = gridCells(experts, experts, () => null);
+    const grid = gridCells(experts, experts, (i, j, limit) => {
       if (isPair && i === j) return null;
       const value = lift(i, j), p = tail ? tail(i, j) : NaN, z = (value - expected) / sd;
-      return { value, p, z, i, j, state: (isNumber(p) ? p > 0.05 : Math.abs(z) < 2) ? "noise" : "value" };
+      return { value, p, z, i, j, state: (isNumber(p) ? p > 0.05 / block : Math.abs(z) < limit) ? "noise" : "value" };
     }, expected);
     const before = file.at("previous_layer", row), same = file.at(`${name}_null_same_group`, row);
     figure.grid({ ...grid, label: `${name} of layer ${layers[row]}`, isSquare: true, xTitle: isPair ? "expert" : `expert of layer ${layers[row]}`,
-      yTitle: isPair ? "expert" : `expert of layer ${before}`, scale: around(grid.cells.map(({ value }) => value), expected, sd, 0),
-      key: [["dot", "within two standard deviations of uniform routing, or p above 0.05"], ["missing", "no value"]],
+      yTitle: isPair ? "expert" : `expert of layer ${before}`, scale: around(grid.cells.map(({ value }) => value), expected, sd, grid.limit, 0),
+      key: [["dot", `${withinText(block, "uniform routing")}, or p above ${number(0.05 / block)}`], ["missing", "no value"]],
       describe: (cell) => [["experts", `${experts[cell.i]} ${isPair ? "and" : "then"} ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)],
         ...(isPair && isNumber(same) ? [["null in one group", nullText(same, file.at(`${name}_null_same_group_sd`, row))]] : []),
         isNumber(cell.p) ? ["p (expected fewer than 5 times)", number(cell.p)] : ["z", number(cell.z)]] });
