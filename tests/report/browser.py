@@ -56,7 +56,12 @@ class Opened:
         waiting = self.page.evaluate(DRAW_ALL)
         assert not waiting, f"{self.path}: not drawn: {waiting}"
 
-    def marks(self, section, chart, mark, figure=None):
+    def wait_until_drawn(self):
+        """Until the page has drawn all of itself while nobody scrolls."""
+        self.page.wait_for_function("() => document.querySelector('.chart') && !document.querySelector('main > section:not([data-ready]), .chart:not([data-drawn])')",
+                                    timeout=60000)
+
+    def marks(self, section, chart, mark):
         """The data of the marks called `mark` of every chart `chart` of a section, a list for each chart."""
         return self.page.evaluate("""([section, chart, mark]) => [...document.querySelectorAll(`#${section} .chart[data-chart="${chart}"]`)].map((one) =>
           [...one.querySelectorAll(`.${mark}`)].flatMap((group) => [...group.children]).map((element) => {

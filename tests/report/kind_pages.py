@@ -11,7 +11,7 @@ import numpy as np
 
 import browser as chrome
 import page_kinds
-from page_layout import require_keyboard, require_layout
+from page_layout import require_every_width, require_keyboard, require_layout
 from test_script import call, fresh_folder
 
 VINDEX, FOLDER = sys.argv[1:3]
@@ -114,6 +114,10 @@ def require_wide(started, path):
             farthest = np.nanmax(np.abs(block - null))
             assert abs(abs(mark["value"] - null) - farthest) <= 2e-4 * farthest + 1e-9, (mark, farthest)
             assert abs(values[mark["i"], mark["j"]] - mark["value"]) <= 2e-4 * abs(mark["value"]) + 1e-9, mark
+        # Experts of noise: nearly all cells are within what it gives the farthest of four.
+        noise = sum(mark["state"] == "noise" for mark in marks)
+        assert 0.85 * len(marks) < noise < len(marks), f"{noise} of {len(marks)} cells are called noise"
+        require_every_width(watched, "wide")
 
 
 def main():
@@ -141,6 +145,7 @@ def main():
                     require_layout(watched, f"mixed at {width}, {'dark' if dark else 'light'}")
                     if width == 1280 and not dark:
                         print("charts by keyboard:", require_keyboard(watched, "mixed"))
+                        require_every_width(watched, "mixed")
 
 
 main()

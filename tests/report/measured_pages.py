@@ -9,7 +9,7 @@ import pypdf
 
 import browser as chrome
 import page_marks
-from page_layout import require_keyboard, require_layout
+from page_layout import require_every_width, require_keyboard, require_layout
 from page_table import require_table
 from test_script import call, fresh_folder
 
@@ -96,8 +96,9 @@ def look(started, name, *paths, thorough=False):
         with chrome.opened(started, out) as watched:
             watched.draw_all()
             print(name, "charts by keyboard:", require_keyboard(watched, name))
+            require_every_width(watched, name)
         with chrome.opened(started, out, dark=True) as watched:
-            watched.draw_all()
+            watched.wait_until_drawn()
             print(name, "printed:", require_print(watched, path_of(name + ".pdf"), titles(watched.page)))
 
 

@@ -99,3 +99,13 @@ def require_keyboard(watched, what):
     assert wanted <= reached, f"{what}: Tab reaches {len(wanted & reached)} of {len(wanted)}: " + str(page.evaluate(
         "(left) => left.map((mark) => document.querySelector(`[data-reached='${mark}']`).outerHTML.slice(0, 120))", sorted(wanted - reached)[:5]))
     return charts
+
+
+def require_every_width(watched, what):
+    """Whatever the width of the window, charts fit themselves to it without an error and without an end."""
+    page = watched.page
+    for width in range(300, 1500, 61):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 30))")
+        assert not watched.errors, f"{what} at {width}: {watched.errors[:1]}"
+        assert not page.evaluate(STICKS_OUT), f"{what} at {width}: {page.evaluate(STICKS_OUT)[:3]}"
