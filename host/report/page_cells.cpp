@@ -222,13 +222,14 @@ void add_arrays(PageFile& file, const std::vector<results::StoredRow>& rows, Pag
   }
   std::vector<std::size_t> held;
   std::size_t bytes = 0;
+  bool is_full = false;
   std::size_t with_squares = 0;
   for (const std::size_t row : ranked_rows(reader, rows)) {
     if (names.empty()) {
       break;
     }
     // What does not fit is only counted.
-    if (bytes > kArrayBytes) {
+    if (is_full) {
       with_squares += rows[row].status == measure::Status::kMeasured ? 1U : 0U;
       continue;
     }
@@ -236,8 +237,12 @@ void add_arrays(PageFile& file, const std::vector<results::StoredRow>& rows, Pag
     if (squares.empty()) {
       continue;
     }
-    bytes += squares.dump().size();
     ++with_squares;
+    bytes += squares.dump().size();
+    is_full = bytes > kArrayBytes;
+    if (is_full) {
+      continue;
+    }
     held.push_back(row);
     out.blocks.emplace_back("row-" + std::to_string(row), std::move(squares));
   }

@@ -84,5 +84,6 @@ exports.draw = drawEach("experts", async (section, file) => {
   const measured = Array.from({ length: file.count }, (unused, row) => row).filter((row) => file.at("experts_counted", row) > 0);
   const held = measured.filter((row) => file.held.has(row));
   if (held.length > 0) await everyTwo(section.figure("Every two experts"), file, held);
+  else if (file.heldOf > 0) section.figure("Every two experts").empty(`The page holds none of ${file.heldOf} matrices: they are too large for it. The results file holds all.`);
   if (measured.length > 0) axis(section.figure("Spectrum between experts"), file, measured);
 });

@@ -77,4 +77,5 @@ exports.draw = drawEach("routing", async (section, file) => {
   loads(section.figure("Load of experts", true), file);
   byLayer(section.figure("Statistics by layer"), file);
   if (file.held.size > 0) await lifts(section.figure("Experts chosen together"), file);
+  else if (file.heldOf > 0) section.figure("Experts chosen together").empty(`The page holds the lifts of none of ${file.heldOf} layers: they are too large for it. The results file holds all.`);
 });
