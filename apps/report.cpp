@@ -22,7 +22,8 @@ void add_report(CLI::App& app, Session& session) {
       "  vindex report OUT.h5 -o report.html\n"
       "  vindex report bf16.h5 q4.h5 -o both.html   side by side\n"
       "The page is one file with charts of every metric beside noise; it loads nothing from "
-      "elsewhere. Files of compare, experts, cka and routing may stand among the others.");
+      "elsewhere. Files of compare, experts, cka, activations and routing may stand among the "
+      "others.");
   verb->add_option("files", options->paths, "Results files")->required();
   verb->add_option("-o,--output", options->target, "Page to write (-: standard output)")
       ->required();

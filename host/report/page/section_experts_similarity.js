@@ -6,7 +6,7 @@ const { drawEach, gridCells, blockText, withinText, around } = require("figure")
 exports.id = "experts-similarity";
 exports.kind = "experts";
 exports.title = "Similarity of experts";
-exports.lead = "How alike the experts of a layer are, beside experts of independent noise of the same shape.";
+exports.lead = "How similar the experts of a layer are, beside experts of independent noise of the same shape.";
 
 const statistics = ["cosine_max", "cosine_mean", "cosine_centred_max", "cosine_centred_mean", "mean_expert_share", "effective_rank", "rank_90",
   "overlap_right_mean", "overlap_left_mean"];
