@@ -43,7 +43,7 @@ const Allowed& allowed_includes() {
         "measure", "input", "gguf", "write", "synth", "decode", "core"}},
       {"library",
        {"vindex.hpp", "jobs/decode", "jobs/spectra", "engine", "results", "model", "measure",
-        "input", "decode", "core"}},
+        "input", "blas", "decode", "core"}},
   };
   return table;
 }
