@@ -5,7 +5,8 @@
         > bench/results/NAME.json
 
 For the interpreter that has the package. Both processes hold the same float32 matrix and stay; one measures at a time, the order
-changes from round to round. Their results must agree in every bit. `vindex bench` measures weights of that shape and kind of
+changes from round to round. Their results must agree in every bit. What a call costs beside its work shows on a matrix of 64 x 64,
+of which there are twenty times as many rounds. `vindex bench` measures weights of that shape and kind of
 spectrum in the same rounds. Beside the wall's seconds stand the processor's, which other work on the machine touches less.
 Nobody inherits OPENBLAS_* variables.
 """
@@ -72,6 +73,26 @@ def bench(program, rows, cols):
     return wall, processor, document
 
 
+def alternate(program, weights, repeats):
+    """Samples of both calls in turn, by name and clock, and the route."""
+    samples = {name: {"wall": [], "processor": []} for name in ("python", "c++")}
+    with tempfile.TemporaryDirectory() as folder:
+        partner = Partner(program, weights, folder)
+        calls = {"python": lambda: measure_here(weights), "c++": partner.measure}
+        for call in calls.values():
+            call()  # libraries are loaded
+        for i in range(repeats):
+            found = {}
+            for name in sorted(calls, reverse=i % 2 == 1):
+                wall, processor, *found[name] = calls[name]()
+                samples[name]["wall"].append(wall)
+                samples[name]["processor"].append(processor)
+            if found["python"] != found["c++"]:
+                sys.exit(f"python_overhead: {found['python']} is not {found['c++']}")
+        partner.end()
+    return samples, found["python"][1]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("partner", help="build/cpu/bench/facade_calls")
@@ -82,43 +103,35 @@ def main():
     arguments = parser.parse_args()
     if OPENBLAS:  # the module hands the environment over as it is
         os.execve(sys.executable, [sys.executable, *sys.argv], {k: v for k, v in os.environ.items() if k not in OPENBLAS})
-    weights = matrix(arguments.rows, arguments.cols)
-    samples = {name: {"wall": [], "processor": []} for name in ("python", "c++", "program")}
-    with tempfile.TemporaryDirectory() as folder:
-        partner = Partner(arguments.partner, weights, folder)
-        calls = {"python": lambda: measure_here(weights), "c++": partner.measure}
-        for call in calls.values():
-            call()  # libraries are loaded
-        for i in range(arguments.repeats):
-            found = {}
-            for name in sorted(calls, reverse=i % 2 == 1):
-                wall, processor, *found[name] = calls[name]()
-                samples[name]["wall"].append(wall)
-                samples[name]["processor"].append(processor)
-            if found["python"] != found["c++"]:
-                sys.exit(f"python_overhead: {found['python']} is not {found['c++']}")
-            wall, processor, document = bench(arguments.program, arguments.rows, arguments.cols)
-            samples["program"]["wall"].append(wall)
-            samples["program"]["processor"].append(processor)
-        partner.end()
-    method = found["python"][1]
-    common = {"name": "spectra.default", "route": f"auto: {method}", "backend": "cpu", "rows": arguments.rows, "cols": arguments.cols,
-              "batch": 1, "encoding": "F32", "limit": None, "spectrum": "trained"}
+    large, method = alternate(arguments.partner, matrix(arguments.rows, arguments.cols), arguments.repeats)
+    small, small_method = alternate(arguments.partner, matrix(64, 64), 20 * arguments.repeats)
+    large["program"] = {"wall": [], "processor": []}
+    for _ in range(arguments.repeats):
+        wall, processor, document = bench(arguments.program, arguments.rows, arguments.cols)
+        large["program"]["wall"].append(wall)
+        large["program"]["processor"].append(processor)
+    common = {"name": "spectra.default", "backend": "cpu", "batch": 1, "encoding": "F32", "limit": None, "spectrum": "trained"}
     load = f"load average {os.getloadavg()[0]:.1f}"
+    callers = {"python": (None, "vindex.spectrum in Python"),
+               "c++": ("libvindex from C++", "vindex::spectrum in C++, the same weights"),
+               "program": ("vindex bench", "the program's back end, weights of its own of that shape")}
     rows = []
-    for name, peer, what in (("python", None, "vindex.spectrum in Python"),
-                             ("c++", "libvindex from C++", "vindex::spectrum in C++, the same weights"),
-                             ("program", "vindex bench", "the program's back end, weights of its own of that shape")):
-        for clock, unit in (("wall", "seconds of the wall"), ("processor", "seconds of processors")):
-            own, python = samples[name][clock], samples["python"][clock]
-            note = f"{what}, {unit}; {load}"
-            if name != "python":
-                note += (f"; Python takes {statistics.median(python) / statistics.median(own):.4f} of it by medians, "
-                         f"{statistics.median(a / b for a, b in zip(python, own)):.4f} by the median of pairs")
-            rows.append({**common, "unit": "seconds", "samples": [round(value, 6) for value in own], "peer": peer, "note": note})
+    for shape, samples, route, unit, scale in (((arguments.rows, arguments.cols), large, method, "seconds", 1),
+                                               ((64, 64), small, small_method, "microseconds", 1e6)):
+        for name, clocks in samples.items():
+            peer, what = callers[name]
+            for clock, of in (("wall", "of the wall"), ("processor", "of processors")):
+                own, python = statistics.median(clocks[clock]), statistics.median(samples["python"][clock])
+                note = f"{what}, time {of}; {load}"
+                if name != "python":
+                    note += f"; by medians Python takes {python / own:.4f} of it, {(python - own) * 1e6:+.0f} microseconds"
+                rows.append({**common, "rows": shape[0], "cols": shape[1], "route": f"auto: {route}", "unit": unit, "peer": peer,
+                             "samples": [round(value * scale, 6) for value in clocks[clock]], "note": note})
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    print(json.dumps({"schema": "vindex-bench/1", "commit": document["commit"], "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                      "host": {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0)), "memory_gib": memory, "blas": document["host"]["blas"]},
+    print(json.dumps({"schema": "vindex-bench/1", "commit": document["commit"],
+                      "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                      "host": {"cpu": cpu_name(), "cores": len(os.sched_getaffinity(0)), "memory_gib": memory,
+                               "blas": document["host"]["blas"]},
                       "gpu": None,
                       "command": f"bench/python_overhead.py facade_calls vindex --rows {arguments.rows} --cols {arguments.cols} "
                                  f"--repeats {arguments.repeats}",
