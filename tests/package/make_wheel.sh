@@ -22,6 +22,6 @@ rm -rf "$folder/prefix" "$folder/wheel" "$folder/venv"
 "$cmake" --install "$build" --prefix "$folder/prefix" >/dev/null
 PYTHON=$python scripts/wheel.sh --prefix "$folder/prefix" "$folder/wheel"
 "$python" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check "$(echo "$folder"/wheel/*.whl)[plot,arrow,serve]" \
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check "$(echo "$folder"/wheel/*.whl)[plot,arrow]" \
   -r python/tests/requirements.txt
 "$folder/venv/bin/vindex" --version
