@@ -1,5 +1,8 @@
-"""Keyword arguments to a command line: names and kinds of values are those that the program
-declares, so that a flag that it does not have never reaches it."""
+"""Keyword arguments as a command line.
+
+Names and kinds of values are those that the program declares, so that a flag that it does not have
+never reaches it.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,7 @@ def option_names(verb: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def argument_list(
-    verb: str, positionals: Iterable[Any], flags: Mapping[str, Any]
-) -> list[str]:
+def argument_list(verb: str, positionals: Iterable[Any], flags: Mapping[str, Any]) -> list[str]:
     """The words after the program's name.
 
     Raises:

@@ -1,8 +1,8 @@
 """Reading of results files that takes nothing in them for granted.
 
-What is checked before data is read is what the program itself checks, with its error ids: links that
-lead out of the file, layouts and filters that no results file has, sizes that the file cannot hold,
-texts against their digests.
+What is checked is what the program itself checks, with its error ids: links that lead out of the
+file, layouts and filters that no results file has, sizes that the file cannot hold, texts against
+their digests.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ _SLACK_BYTES = 1 << 16
 
 
 class File:
-    """A results file, open for reading. It stays what it was when it was opened: a run publishes by
-    renaming a new file over the old one."""
+    """A results file, open for reading.
+
+    It stays what it was when it was opened: a run publishes by renaming a new file over it.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)

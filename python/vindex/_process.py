@@ -1,5 +1,8 @@
-"""One run of the program: its progress, warnings and errors taken from its standard error while it
-works, and its end when the caller is interrupted or dies."""
+"""One run of the program.
+
+Its progress, warnings and errors are taken from its standard error while it works; it is stopped
+when the caller is interrupted or killed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,6 @@ from vindex.errors import Error, VindexWarning
 LOGGER = logging.getLogger("vindex")
 _ERROR = re.compile(r"vindex: (E-[A-Z0-9-]+): (.*)")
 _WARNING = re.compile(r"warning (W-[A-Z0-9-]+): (.*)")
-_STOPPED = 75
 
 # Runs in the child before the program takes its place: where this process is killed, the program is
 # asked to stop (it then publishes what it has) instead of running on unseen. A function between
@@ -49,8 +51,10 @@ class Ended:
 
 
 def run_program(words: Sequence[str], progress: Progress | None) -> Ended:
-    """Runs the program with `words` and waits for its end, whatever its exit code is. JSON lines of
-    progress go to `progress`, warnings to the module `warnings`, other lines to the log "vindex".
+    """Run the program with `words` and wait for its end, whatever its exit code is.
+
+    JSON lines of progress go to `progress`, warnings to the module `warnings`, other lines to the
+    log "vindex".
 
     A KeyboardInterrupt sends the program one SIGINT and is raised again once it has ended: what was
     finished is published by then. Another one meanwhile ends it at once. Any other exception (a
@@ -101,16 +105,24 @@ def _started(words: Sequence[str], output: IO[bytes]) -> Iterator[subprocess.Pop
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Asks once, waits until the program has published and ended; a second Ctrl-C asks again, which
-    ends it at once."""
+    """Ask once and wait until the program has published and ended.
+
+    A second Ctrl-C asks again, which ends it at once.
+    """
     process.send_signal(signal.SIGINT)
-    while process.poll() is None:
-        try:
-            for line in _lines(process):  # a full pipe would keep it from ending
-                LOGGER.info("%s", line)
-            process.wait()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
+    while not _has_ended(process):
+        process.send_signal(signal.SIGINT)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for the end; False where the caller was interrupted instead."""
+    try:
+        for line in _lines(process):  # a full pipe would keep it from ending
+            LOGGER.info("%s", line)
+        process.wait()
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:

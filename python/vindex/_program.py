@@ -14,7 +14,7 @@ from vindex.errors import Error
 
 
 def path() -> str:
-    """The program to run: $VINDEX_PROGRAM, else the packaged one, else `vindex` on the PATH.
+    """Find the program: $VINDEX_PROGRAM, else the packaged one, else `vindex` on the PATH.
 
     Raises:
         Error: E-PROGRAM (66) where there is none.
@@ -46,8 +46,10 @@ def _is_script(candidate: str) -> bool:
 
 
 def commands() -> dict[str, Any]:
-    """Every command of the program by name ("measure", "organ.extract"), as
-    `vindex --describe-commands` prints it: `description`, `positionals`, `options`."""
+    """Every command of the program by name ("measure", "organ.extract").
+
+    As `vindex --describe-commands` prints them: `description`, `positionals`, `options`.
+    """
     program = path()
     return _described(program, os.stat(program).st_mtime_ns)
 

@@ -19,8 +19,11 @@ class Bar:
             return
         if self._bar is None:
             self._bar = tqdm(
-                total=event["total"], initial=event.get("done_before", 0), unit="row",
-                desc=self._title, dynamic_ncols=True,
+                total=event["total"],
+                initial=event.get("done_before", 0),
+                unit="row",
+                desc=self._title,
+                dynamic_ncols=True,
             )
         self._bar.set_postfix(
             {"failed": event["failed"]} if event.get("failed") else {}, refresh=False

@@ -64,10 +64,10 @@ def measure(
     progress: bool | Callable[[dict[str, Any]], None] = True,
     **flags: Any,
 ) -> Results:
-    """Measures every selected matrix of a model, as `vindex measure` does, and opens the results.
+    """Measure every selected matrix of a model, as `vindex measure` does, and open the results.
 
-    The same call again resumes. Ctrl-C (or the notebook's stop button) stops the run as SIGINT stops
-    the program: what is finished is published in `out` before KeyboardInterrupt is raised.
+    The same call again resumes. Ctrl-C (or the notebook's stop button) stops the run as SIGINT
+    stops the program: what is finished is published in `out` before KeyboardInterrupt is raised.
 
     Args:
         model: folder, file or address of a model.
@@ -100,8 +100,10 @@ def run(
     progress: bool | Callable[[dict[str, Any]], None] = True,
     **flags: Any,
 ) -> Completed:
-    """Runs any command of the program: `vindex.run("compare", a, b, output="pairs.h5")`,
-    `vindex.run("organ.extract", ...)`, `vindex.run("inspect", model, json=True).json()`.
+    """Run any command of the program.
+
+    `vindex.run("compare", a, b, output="pairs.h5")`, `vindex.run("organ.verify", file)`,
+    `vindex.run("inspect", model, json=True).json()`.
 
     Args:
         verb: the command, as `vindex --help` lists it; a command of a group as "organ.extract".

@@ -59,7 +59,10 @@ class Spectra:
         """Singular values of `row`, shape [p]."""
         if self.group[row] < 0:
             raise Error(64, "E-NO-SPECTRUM", f"{self._who(row)}: {self._why_not(row)}")
-        return self._read(self.groups[self.group[row]], int(self.place[row]), 1)[0]
+        found: npt.NDArray[np.float64] = self._read(
+            self.groups[self.group[row]], int(self.place[row]), 1
+        )[0]
+        return found
 
     def many(self, wanted: Wanted) -> npt.NDArray[np.float64]:
         """Shape [n, p], in the table's order."""
@@ -99,7 +102,8 @@ class Spectra:
                     raise Error(
                         64,
                         "E-SELECTION",
-                        f"{self._file.label} has no {name} {text!r}{nearest(text, column.unique())}",
+                        f"{self._file.label} has no {name} {text!r}"
+                        f"{nearest(str(text), column.unique())}",
                     )
             keep &= column.isin(values).to_numpy()
         if not keep.any():
@@ -109,7 +113,7 @@ class Spectra:
     def pieces(
         self, rows: npt.NDArray[np.int64]
     ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-        """The spectra of `rows` that are stored, some at a time: numbers of rows and [n, p]."""
+        """Read the spectra of `rows` that are stored, some at a time: row numbers and [n, p]."""
         for number, name in enumerate(self.groups):
             here = rows[self.group[rows] == number]
             here = here[np.argsort(self.place[here], kind="stable")]

@@ -72,8 +72,10 @@ def spread_name(name: str, dimension: str, value: Any) -> str:
 
 
 def read_column(file: File, table: Table, name: str) -> npt.NDArray[Any] | pd.Categorical:
-    """Column `name` of every row: texts as an object array, flags and names as categories, integers
-    with a declared missing value as float64 with NaN.
+    """Read column `name` of every row.
+
+    Texts are an object array, flags and names categories, integers with a declared missing value
+    float64 with NaN.
 
     Raises:
         Error: E-RESULTS-SCHEMA (65) where it has another number of rows than the table.
@@ -83,7 +85,7 @@ def read_column(file: File, table: Table, name: str) -> npt.NDArray[Any] | pd.Ca
     if dataset.ndim == 0 or dataset.shape[0] != table.length:
         raise file.error("E-RESULTS-SCHEMA", f"{place}: another number of rows than its table")
     if dataset.dtype.kind == "O":
-        texts = np.array(file.texts(place) + [None], dtype=object)[:-1]
+        texts = np.array([*file.texts(place), None], dtype=object)[:-1]
         if dataset.ndim > 1:
             raise file.error("E-RESULTS-SCHEMA", f"{place}: unexpected rank")
         return categories_of(texts) if name in _CATEGORIES else texts
@@ -101,31 +103,33 @@ def read_column(file: File, table: Table, name: str) -> npt.NDArray[Any] | pd.Ca
 
 
 def categories_of(texts: npt.NDArray[Any]) -> pd.Categorical:
-    """Categories in the order in which they appear, which in a results file is that of its schema."""
+    """Categories in the order in which they appear: in a results file, that of its schema."""
     codes, names = pd.factorize(texts)
     return pd.Categorical.from_codes(codes, categories=pd.Index(names))
 
 
-def _flags(
-    file: File, place: str, values: npt.NDArray[Any], names: list[str]
-) -> pd.Categorical:
+def _flags(file: File, place: str, values: npt.NDArray[Any], names: list[str]) -> pd.Categorical:
     known = file.attribute(place, "flag_values")
     numbers = np.arange(len(names)) if known is None else np.ravel(known)
     if len(numbers) != len(names) or len(set(names)) != len(names):
         raise file.error("E-RESULTS-SCHEMA", f"{place}: its flags and their meanings do not agree")
-    codes = np.full(values.shape, -1, dtype=np.int64)
+    codes: npt.NDArray[np.int64] = np.full(values.shape, -1, dtype=np.int64)
     for code, number in enumerate(numbers):
         codes[values == number] = code
     if (codes < 0).any():
         raise file.error("E-RESULTS-SCHEMA", f"{place}: a value without a meaning")
-    return pd.Categorical.from_codes(codes, categories=names)
+    return pd.Categorical.from_codes(codes, categories=pd.Index(names))
 
 
 def read_frame(file: File, group: str) -> pd.DataFrame:
-    """The table of `group`, one row per row of the file, indexed by its number there. Arrays of more
-    axes than a table has are left out; `read_dataset` has them."""
+    """Read the table of `group`, indexed by the number of the row in the file.
+
+    Arrays of more axes than a table has are left out; `read_dataset` has them. Of columns whose
+    integers may be missing, `attrs["integers"]` has the type in the file.
+    """
     table = find_table(file, group)
     columns: dict[str, Any] = {}
+    integers: dict[str, np.dtype[Any]] = {}
     for name in file.datasets(group):
         dataset = file.dataset(f"{group}/{name}")
         if name == table.index or dataset.ndim == 0 or dataset.ndim > 2:
@@ -136,6 +140,8 @@ def read_frame(file: File, group: str) -> pd.DataFrame:
         values = read_column(file, table, name)
         if dataset.ndim == 1:
             columns[name] = values
+            if dataset.dtype.kind == "i" and getattr(values, "dtype", None) == np.float64:
+                integers[name] = dataset.dtype.newbyteorder("=")
         elif dimensions[1] in _SPREAD:
             scale = file.rows(f"{group}/{dimensions[1]}")
             if scale.shape != dataset.shape[1:]:
@@ -144,12 +150,16 @@ def read_frame(file: File, group: str) -> pd.DataFrame:
                 columns[spread_name(name, dimensions[1], value)] = np.asarray(values)[:, position]
     index = pd.RangeIndex(table.length, name=table.index)
     ordered = {name: columns[name] for name in sorted(columns, key=order_of)}
-    return pd.DataFrame(ordered, index=index)
+    frame: pd.DataFrame = pd.DataFrame(ordered, index=index)
+    frame.attrs["integers"] = integers
+    return frame
 
 
 def read_dataset(file: File, group: str) -> xr.Dataset:
-    """The table of `group` with all its arrays along named dimensions; what identifies a row are
-    coordinates."""
+    """Read the table of `group` with all its arrays along named dimensions.
+
+    What identifies a row are coordinates.
+    """
     table = find_table(file, group)
     variables: dict[str, Any] = {}
     coordinates: set[str] = set()
@@ -176,17 +186,20 @@ def read_dataset(file: File, group: str) -> xr.Dataset:
     try:
         found = xr.Dataset(variables, attrs=dict(file.attributes))
     except ValueError as failure:
-        raise file.error("E-RESULTS-SCHEMA", f"{group}: its columns do not fit together") from failure
-    return found.set_coords([name for name in variables if name in coordinates])
+        raise file.error(
+            "E-RESULTS-SCHEMA", f"{group}: its columns do not fit together"
+        ) from failure
+    named = [name for name in variables if name in coordinates]
+    with_coordinates: xr.Dataset = found.set_coords(named)
+    return with_coordinates
 
 
 def read_arrays(file: File) -> xr.Dataset:
     """The arrays at the root, which belong to no table: `/cka` and its kind."""
-    variables = {
-        name: (file.dimensions(name), file.rows(name)) for name in file.datasets("/")
-    }
+    variables = {name: (file.dimensions(name), file.rows(name)) for name in file.datasets("/")}
     scales = [name for name, (dimensions, _) in variables.items() if dimensions == (name,)]
-    return xr.Dataset(variables).set_coords(scales)
+    arrays: xr.Dataset = xr.Dataset(variables).set_coords(scales)
+    return arrays
 
 
 def read_run(file: File) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 
 def printable(text: str) -> str:
-    """`text` with control characters, and bytes that are no UTF-8, as \\xNN: one line."""
+    r"""`text` with control characters, and bytes that are no UTF-8, as \xNN: one line."""
     raw = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(
         character if character.isprintable() else _escaped(character) for character in raw

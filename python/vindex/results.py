@@ -102,7 +102,7 @@ class Results:
         )
 
     def close(self) -> None:
-        """Closes the file; what was read stays usable. May be called again."""
+        """Close the file; what was read stays usable. May be called again."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class Results:
 
     @property
     def status(self) -> str:
-        """ "complete" or "partial"."""
+        """Whether every row was tried: "complete" or "partial"."""
         return str(self.attributes["status"])
 
     @functools.cached_property
@@ -136,9 +136,11 @@ class Results:
 
     @property
     def matrix(self) -> pd.DataFrame:
-        """One row per selected matrix, measured or not: every metric of docs/metrics.md beside its
-        null, `var_at_k` as `var_at_1` ... `var_at_256`; `block`, `role` and `status` are categories.
-        Indexed by the number of the row in the file."""
+        """One row per selected matrix, measured or not.
+
+        Every metric of docs/metrics.md beside its null, `var_at_k` as `var_at_1` ... `var_at_256`;
+        `block`, `role` and `status` are categories. Indexed by the number of the row in the file.
+        """
         return self._of_measure("matrix")
 
     @property
@@ -163,8 +165,10 @@ class Results:
 
     @functools.cached_property
     def dataset(self) -> xr.Dataset:
-        """The main table as xarray: what identifies a row are coordinates, `k` is a dimension. Of a
-        file of `vindex cka` also its matrices."""
+        """The main table as xarray: what identifies a row are coordinates, `k` is a dimension.
+
+        Of a file of `vindex cka` also its matrices.
+        """
         main = self.datasets[_MAIN[self.kind]]
         arrays = _tables.read_arrays(self._file)
         return xr.merge([main, arrays], combine_attrs="override") if arrays.sizes else main
@@ -172,7 +176,7 @@ class Results:
     def spectrum(
         self, tensor: str, slice: int | None = None, *, table: str = "matrix"
     ) -> npt.NDArray[np.float64]:
-        """Singular values of one matrix, descending, in the units of the weights.
+        """Read the singular values of one matrix, descending, in the units of the weights.
 
         Args:
             tensor: its logical name, as in `matrix.tensor`.
@@ -210,7 +214,7 @@ class Results:
         layer: int | list[int] | range | None = None,
         table: str = "matrix",
     ) -> npt.NDArray[np.float64]:
-        """Singular values of every matrix of a selection, in the order of `matrix`.
+        """Read the singular values of every matrix of a selection, in the order of `matrix`.
 
         Args:
             block: a block ("routed_expert") or several; None: all.
@@ -237,7 +241,7 @@ class Results:
         spectra: bool = False,
         force: bool = False,
     ) -> None:
-        """Writes a table as a Parquet or Arrow file (needs pyarrow: `pip install 'vindex[arrow]'`).
+        """Write a table as a Parquet or Arrow file (needs pyarrow: `pip install 'vindex[arrow]'`).
 
         Args:
             path: the file to write; it appears when it is complete.
@@ -267,7 +271,9 @@ class Results:
     def _summary(self) -> str:
         at = self.attributes
         said = [f"vindex {'measure' if self.kind == 'results' else self.kind}", self.status]
-        said.append(f"{at.get('matrices_measured', '?')} of {at.get('matrices_total', '?')} measured")
+        said.append(
+            f"{at.get('matrices_measured', '?')} of {at.get('matrices_total', '?')} measured"
+        )
         if at.get("matrices_failed"):
             said.append(f"{at['matrices_failed']} failed")
         models = [printable(str(at[key])) for key in ("model", "model_b") if at.get(key)]
@@ -291,12 +297,11 @@ class Results:
 
 
 def open(path: str | os.PathLike[str]) -> Results:
-    """Opens a results file; reads no more of it than its attributes.
+    """Open a results file; no more of it is read than its attributes.
 
     Raises:
         Error: E-RESULTS-MISSING (66); E-RESULTS-HDF5, E-RESULTS-SCHEMA, E-RESULTS-VERSION,
-            E-RESULTS-DATA (65) where it is no results file, of a newer major version, or damaged.
+            E-RESULTS-DATA (65) where it is no results file, of a newer major version, or
+            damaged.
     """
     return Results(path)
-
-

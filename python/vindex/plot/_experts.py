@@ -24,8 +24,10 @@ def experts(
     threshold: float = 3.5,
     ax: Axes | None = None,
 ) -> Axes:
-    """The experts of one layer, sorted by a metric, the outlying ones named; or, of a file of
-    `vindex experts`, the cosine between every two of them in standard deviations of noise.
+    """Draw the experts of one layer, sorted by a metric, the outlying ones named.
+
+    Of a file of `vindex experts`: the cosine between every two of them, in standard deviations of
+    noise.
 
     Args:
         results: a file of `vindex measure` or of `vindex experts`.
@@ -61,7 +63,11 @@ def experts(
     )  # fmt: skip
     middle = float(np.median(values[measured]))
     spread = 1.4826 * float(np.median(np.abs(values[measured] - middle)))
-    far = measured & (np.abs(values - middle) > threshold * spread) if spread > 0 else ~measured & False
+    far = (
+        measured & (np.abs(values - middle) > threshold * spread)
+        if spread > 0
+        else ~measured & False
+    )
     numbers = frame["expert"].to_numpy()
     if far.any():
         ax.plot(

@@ -1,5 +1,7 @@
-"""The Marchenko-Pastur law: density, quantiles, and the edge beyond which a value is an outlier
-(docs/metrics.md). Lengths p <= n, g = p / n; x stands for l / (scale^2 n), l = s^2."""
+"""The Marchenko-Pastur law: density, quantiles, and the edge of outliers (docs/metrics.md).
+
+Lengths p <= n, g = p / n; x stands for l / (scale^2 n), l = s^2.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,11 @@ def density(x: Floats, g: float) -> Floats:
 
 
 def quantiles(shares: Floats, g: float) -> Floats:
-    """x below which the shares of the law lie. The law is integrated over an angle that makes its
-    ends smooth, so that the error is below 1e-6 also for square matrices."""
+    """Where the given shares of the law lie below.
+
+    The law is integrated over an angle that makes its ends smooth, so that the error is below 1e-6
+    for square matrices too.
+    """
     low, high = support(g)
     angle = np.linspace(0.0, math.pi, 4097)
     x = (low + high) / 2 - (high - low) / 2 * np.cos(angle)
@@ -46,7 +51,7 @@ def scale_of(sigma: Floats, n: int) -> float:
 
 
 def outlier_edge(p: int, n: int) -> float:
-    """s / scale above which a value is an outlier: the Tracy-Widom edge of `mp_outliers`."""
+    """Above which s / scale a value is an outlier: the Tracy-Widom edge of `mp_outliers`."""
     root_n, root_p = math.sqrt(n - 1), math.sqrt(p)
     middle = (root_n + root_p) ** 2
     spread = (root_n + root_p) * (1 / root_n + 1 / root_p) ** (1 / 3) if n > 1 else 0.0

@@ -25,8 +25,10 @@ def layers(
     ratio: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """A metric by layer: for every role the median and the range from the lower to the upper
-    quartile over its matrices, and as a dashed line what noise of their shape gives.
+    """Draw a metric by layer beside what noise gives.
+
+    For every role a line is the median over its matrices, the area around it reaches from the lower
+    to the upper quartile, and a dashed line is what noise of their shape gives.
 
     Args:
         results: a file of `vindex measure`.
@@ -52,7 +54,7 @@ def layers(
     _nulls(ax, [(line.layers, line.null) for line in drawn], ratio)
     ax.set_xlabel("layer")
     ax.set_ylabel(f"{_style.pretty(metric)}{' / noise' if ratio else ''}")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    _style.whole_numbers(ax)
     _style.one_legend(ax)
     return ax
 
@@ -78,8 +80,9 @@ def compare(
     labels: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Models side by side at relative depth (0: first layer, 1: last), each with its null; or, of a
-    file of `vindex compare`, how alike two models are by layer, with what noise gives.
+    """Draw models side by side at relative depth (0: first layer, 1: last), each with its null.
+
+    Of a file of `vindex compare`: the similarity of two models by layer, with what noise gives.
 
     Args:
         *results: files of `vindex measure`, one per model; or a single file of `vindex compare`.
@@ -166,6 +169,6 @@ def _pairs(
         )  # fmt: skip
     ax.set_xlabel("layer")
     ax.set_ylabel(metric)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    _style.whole_numbers(ax)
     _style.one_legend(ax)
     return ax

@@ -45,7 +45,7 @@ def spectrum(
     table: str = "matrix",
     ax: Axes | None = None,
 ) -> Axes:
-    """The singular values of one matrix on the Marchenko-Pastur law of its shape and scale.
+    """Draw the singular values of one matrix on the Marchenko-Pastur law of its shape and scale.
 
     Args:
         source: a results file (with `tensor`), a `vindex.Spectrum`, or singular values [p] (with
@@ -148,7 +148,9 @@ def _density(ax: Axes, shown: _Shown) -> None:
         label="noise: Marchenko-Pastur",
     )  # fmt: skip
     # The law of a square matrix has no upper bound at 0: the data decides how high the picture is.
-    top = max(float(np.quantile(noise, 0.9)) * 1.5, float(np.max(counts / np.diff(edges))) / shown.p)
+    top = max(
+        float(np.quantile(noise, 0.9)) * 1.5, float(np.max(counts / np.diff(edges))) / shown.p
+    )
     ax.set_ylim(0, 1.1 * top)
     out = x[_outliers(shown)]
     if out.size:

@@ -1,5 +1,8 @@
-"""What the plots share: axes, colours and marks that do not depend on colour vision, and the groups
-of rows that a line is drawn of."""
+"""What the plots share.
+
+Axes, colours and marks that do not depend on colour vision, and the groups of rows that a line is
+drawn of.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +38,20 @@ def axes(ax: Axes | None, size: tuple[float, float] = (7.0, 4.2)) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise Error(
-            78, "E-EXTRA", "plots need matplotlib: pip install 'vindex[plot]'"
-        ) from None
+        raise Error(78, "E-EXTRA", "plots need matplotlib: pip install 'vindex[plot]'") from None
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
 def look(number: int) -> dict[str, Any]:
     """Colour and mark of the line of that number."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKS[number % len(MARKS)]}
+
+
+def whole_numbers(ax: Axes) -> None:
+    """Put marks of the x axis at layers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def one_legend(ax: Axes) -> None:
@@ -87,7 +95,8 @@ def chosen(
     if not keep.any():
         known = ", ".join(map(str, frame["role"].unique()))
         raise Error(64, "E-SELECTION", f"no matrix is of that selection; roles: {known}")
-    return frame[keep]
+    rows: pd.DataFrame = frame[keep]
+    return rows
 
 
 def default_block(results: Results, block: Any) -> Any:
