@@ -51,6 +51,7 @@ class File:
         self._file = _open(self.path, self.label)
         self._size = os.stat(self.path).st_size
         self._finalizer = weakref.finalize(self, self._file.close)
+        self._checked: set[str] = set()
         try:
             self.attributes = self._read_attributes()
             self.schema = self._check_schema()
@@ -81,10 +82,13 @@ class File:
             Error: E-RESULTS-SCHEMA, E-RESULTS-LAYOUT, E-RESULTS-LINK (65).
         """
         with self._reading(name):
+            if name in self._checked and self.is_open:
+                return self._file[name]
             dataset = self._follow(name)
             if not isinstance(dataset, h5py.Dataset):
                 raise self.error("E-RESULTS-SCHEMA", f"{printable(name)} is missing")
             self._check(name, dataset)
+            self._checked.add(name)
             return dataset
 
     def rows(self, name: str, first: int = 0, count: int | None = None) -> npt.NDArray[Any]:
@@ -113,14 +117,16 @@ class File:
         """Names of the axes of dataset `name`: of the scales attached, else `NAME_axis0`, ..."""
         dataset = self.dataset(name)
         base = name.rsplit("/", 1)[-1]
-        names = []
+        names: list[str] = []
         with self._reading(name):
             if dataset.is_scale:
                 return (base,)
             for axis in range(dataset.ndim):
-                scales = dataset.dims[axis].keys()
-                label = scales[0] if scales else ""
-                names.append(dataset.dims[axis][0].name.rsplit("/", 1)[-1] if scales else label)
+                found: list[str] = []
+                h5py.h5ds.iterate(dataset.id, axis, lambda scale, found=found: found.append(
+                    (h5py.h5i.get_name(scale) or b"").decode("utf-8", "backslashreplace")
+                ))  # fmt: skip
+                names.append(found[0].rsplit("/", 1)[-1] if found else "")
         return tuple(name or f"{base}_axis{axis}" for axis, name in enumerate(names))
 
     def attribute(self, name: str, key: str) -> Any:
@@ -261,13 +267,23 @@ def _open(path: str, label: str) -> h5py.File:
     except ValueError:  # a NUL character
         raise Error(66, "E-RESULTS-MISSING", f"{label} does not exist") from None
     try:
-        return h5py.File(path, "r", locking=False)
+        return _opened(path)
     except (OSError, RuntimeError, ValueError) as failure:
         if getattr(failure, "errno", None) in (errno.EIO, errno.EACCES, errno.ENOMEM):
             raise _of_system(failure, label) from None
         raise Error(
             65, "E-RESULTS-HDF5", f"{label}: no HDF5 file, or a damaged or truncated one"
         ) from None
+
+
+def _opened(path: str) -> h5py.File:
+    """Locks as other users of HDF5 in this process do, or not at all where locks do not work."""
+    try:
+        return h5py.File(path, "r")
+    except OSError as failure:
+        if "lock" not in str(failure):
+            raise
+        return h5py.File(path, "r", locking=False)
 
 
 def _of_system(failure: OSError | RuntimeError | ValueError, label: str) -> Error:

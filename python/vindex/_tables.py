@@ -21,6 +21,10 @@ _FIRST = (
     "reason", "method", "escalated",
 )  # fmt: skip
 _CATEGORIES = frozenset({"block", "role"})
+# Without which a table of matrices is none.
+_REQUIRED = frozenset(
+    {"tensor", "slice", "layer", "block", "role", "rows", "cols", "status", "reason"}
+)
 # Axes whose values become columns of their own, as in `vindex export --format csv`.
 _SPREAD = frozenset({"k", "angle", "threshold"})
 # Groups that are no tables of rows.
@@ -129,7 +133,7 @@ def read_frame(file: File, group: str) -> pd.DataFrame:
     """
     table = find_table(file, group)
     columns: dict[str, Any] = {}
-    integers: dict[str, np.dtype[Any]] = {}
+    integers: dict[str, str] = {}
     for name in file.datasets(group):
         dataset = file.dataset(f"{group}/{name}")
         if name == table.index or dataset.ndim == 0 or dataset.ndim > 2:
@@ -141,13 +145,15 @@ def read_frame(file: File, group: str) -> pd.DataFrame:
         if dataset.ndim == 1:
             columns[name] = values
             if dataset.dtype.kind == "i" and getattr(values, "dtype", None) == np.float64:
-                integers[name] = dataset.dtype.newbyteorder("=")
+                integers[name] = dataset.dtype.newbyteorder("=").name
         elif dimensions[1] in _SPREAD:
             scale = file.rows(f"{group}/{dimensions[1]}")
             if scale.shape != dataset.shape[1:]:
                 raise file.error("E-RESULTS-SCHEMA", f"{group}/{name}: not along its scale")
             for position, value in enumerate(scale.tolist()):
                 columns[spread_name(name, dimensions[1], value)] = np.asarray(values)[:, position]
+    if group in ("matrix", "imatrix", "product") and (absent := _REQUIRED - columns.keys()):
+        raise file.error("E-RESULTS-SCHEMA", f"{group} has no {', '.join(sorted(absent))}")
     index = pd.RangeIndex(table.length, name=table.index)
     ordered = {name: columns[name] for name in sorted(columns, key=order_of)}
     frame: pd.DataFrame = pd.DataFrame(ordered, index=index)

@@ -110,7 +110,8 @@ def _schema(arrow: Any, results: Results, frame: pd.DataFrame, stored: Any) -> t
     fields = [arrow.field(str(frame.index.name), arrow.int64(), nullable=False)]
     integers = frame.attrs.get("integers", {})  # with a missing value: float64 in pandas
     for name, column in frame.items():
-        kind = arrow.from_numpy_dtype(integers[name]) if name in integers else _type(arrow, column)
+        declared = integers.get(name)
+        kind = _type(arrow, column) if declared is None else arrow.from_numpy_dtype(declared)
         fields.append(arrow.field(str(name), kind))
     row_bytes = 16 * len(fields)
     if stored is not None:
