@@ -65,7 +65,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made("measure", "@mini", "-o", "@fast.h5", "--mode", "fast", *common)
     made("measure", "@mini", "-o", "@none.h5", "--no-spectra", *common)
     made("measure", "@mini", "-o", "@heads.h5", "--heads", "--layers", "1", *common)
-    made("measure", "@mini", "-o", "@sample.h5", "--sample", "4:7", "--null", "signflip=10", *common)
+    made(
+        "measure", "@mini", "-o", "@sample.h5", "--sample", "4:7", "--null", "signflip=10", *common
+    )
     made("measure", "@mini", "-o", "@partial.h5", "--worker", "0/3", *common)
     made("merge", "@partial.h5.parts", "--partial", "-o", "@partial.h5")
     made("compare", "@mini", "@mini2", "-o", "@pairs.h5", "--k", "2", "--delta")

@@ -113,7 +113,9 @@ def test_spectra_are_those_of_the_file(files: Path) -> None:
             rows, sigma = group["matrix"][:], group["sigma"][:]
             for row, values in list(zip(rows, sigma, strict=True))[:5]:
                 assert np.array_equal(results.spectrum(frame["tensor"][row]), values)
-    many = results.spectra(block="routed_expert", role=["gate_proj", "down_proj"], layer=range(1, 3))
+    many = results.spectra(
+        block="routed_expert", role=["gate_proj", "down_proj"], layer=range(1, 3)
+    )
     rows = frame.query("block == 'routed_expert' and role != 'up_proj' and layer < 3")
     assert many.shape == (len(rows), 192)
     assert np.allclose(many[:, 0], rows["spectral_norm"], rtol=1e-14)

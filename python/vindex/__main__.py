@@ -21,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if _format_asked_for(words) in _OWN:
-            return _export(words)
+            if {"-h", "--help"}.isdisjoint(words):
+                return _export(words)
+            words = ["export", "--help"]
         from vindex import _program
 
         program = _program.path()
@@ -42,8 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _format_asked_for(words: Sequence[str]) -> str:
     """The value of --format of a command line of `vindex export`; empty for every other one."""
     if next((word for word in words if not word.startswith("-")), "") != "export":
-        return ""
-    if "-h" in words or "--help" in words:
         return ""
     found = ""
     for word, following in zip(words, [*words[1:], ""], strict=True):

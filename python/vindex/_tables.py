@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import xarray as xr
 
 from vindex._hdf5 import File
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 # Columns that say what a row is, in this order, before its numbers.
 _FIRST = (
@@ -166,6 +168,8 @@ def read_dataset(file: File, group: str) -> xr.Dataset:
 
     What identifies a row are coordinates.
     """
+    import xarray as xr  # takes longer to load than many files take to read
+
     table = find_table(file, group)
     variables: dict[str, Any] = {}
     coordinates: set[str] = set()

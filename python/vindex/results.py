@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
-import xarray as xr
 
 from vindex import _tables
 from vindex._hdf5 import File
@@ -21,6 +19,8 @@ from vindex._text import html_table, nearest, printable
 from vindex.errors import Error
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
     from typing_extensions import Self
 
 # The table of each kind of file that has what was computed, one row per item.
@@ -171,7 +171,7 @@ class Results:
         """
         main = self.datasets[_MAIN[self.kind]]
         arrays = _tables.read_arrays(self._file)
-        return xr.merge([main, arrays], combine_attrs="override") if arrays.sizes else main
+        return main.merge(arrays) if arrays.sizes else main
 
     def spectrum(
         self, tensor: str, slice: int | None = None, *, table: str = "matrix"

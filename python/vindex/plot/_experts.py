@@ -107,5 +107,5 @@ def _cosines(results: Results, layer: int, role: str, ax: Axes | None) -> Axes:
         bar.ax.axhline(edge, color="black", lw=1, ls="--", gid="null")
     ax.set_xlabel("expert")
     ax.set_ylabel("expert")
-    ax.set_title(f"layer {layer} {role}", fontsize="small")
+    ax.set_title(f"layer {layer} {role}", fontsize="small").set_parse_math(False)
     return ax

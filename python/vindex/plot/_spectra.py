@@ -77,7 +77,7 @@ def spectrum(
         )  # fmt: skip
     ax = _style.axes(ax)
     (_density if kind == "density" else _values)(ax, shown)
-    ax.set_title(shown.title, fontsize="small")
+    ax.set_title(shown.title, fontsize="small").set_parse_math(False)  # a name is data
     _style.one_legend(ax)
     return ax
 

@@ -56,7 +56,10 @@ def whole_numbers(ax: Axes) -> None:
 
 def one_legend(ax: Axes) -> None:
     entries = len(ax.get_legend_handles_labels()[1])
-    ax.legend(fontsize="small", framealpha=0.8, edgecolor="none", ncols=2 if entries > 5 else 1)
+    columns = 2 if entries > 5 else 1
+    legend = ax.legend(fontsize="small", framealpha=0.8, edgecolor="none", ncols=columns)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # names from models are data
 
 
 def with_null(frame: pd.DataFrame, metric: str) -> str:
