@@ -41,6 +41,21 @@ def write_safetensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
+def write_dump(folder: Path) -> None:
+    """Activations of three layers for 12 prompts of 8 tokens, as docs/activations.md has them."""
+    folder.mkdir()
+    random = np.random.default_rng(7)
+    tokens = 96
+    hidden = random.normal(size=(tokens, 20))
+    np.save(folder / "token_ids.npy", random.integers(0, 50, tokens))
+    np.save(folder / "prompt.npy", np.repeat(np.arange(12), 8))
+    for layer in range(3):
+        hidden = hidden + 0.5 * random.normal(size=hidden.shape)
+        np.save(folder / f"hidden.{layer}.npy", hidden.astype(np.float32))
+        np.save(folder / f"mlp.{layer}.npy", np.maximum(hidden, 0).astype(np.float32))
+        np.save(folder / f"router_logits.{layer}.npy", hidden[:, :8].astype(np.float32))
+
+
 @pytest.fixture(autouse=True)
 def _quiet_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenBLAS names its kernels in a warning on some machines; it is not what is tested."""
@@ -72,6 +87,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made("merge", "@partial.h5.parts", "--partial", "-o", "@partial.h5")
     made("compare", "@mini", "@mini2", "-o", "@pairs.h5", "--k", "2", "--delta")
     made("experts", "@mini", "-o", "@experts.h5", "--k", "2")
+    write_dump(folder / "dump")
+    made("cka", "@dump", "@dump", "-o", "@cka.h5", "--permutations", "20")
+    made("activations", "@dump", "-o", "@activations.h5")
+    made("routing", "@dump", "-o", "@routing.h5", "--top-k", "2", "--scoring", "softmax")
     return folder
 
 

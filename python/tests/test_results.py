@@ -154,7 +154,7 @@ def test_a_partial_file_has_gaps_in_place_of_what_is_not_there(files: Path) -> N
 
 def test_a_selection_that_is_wrong_says_what_there_is(files: Path) -> None:
     results = vindex.open(files / "mini.h5")
-    with pytest.raises(vindex.Error, match="of length 16.*of length 192") as caught:
+    with pytest.raises(vindex.Error, match=r"of length 16.*of length 192") as caught:
         results.spectra()
     assert caught.value.id == "E-SPECTRA-SHAPE"
     with pytest.raises(vindex.Error, match="did you mean 'down_proj'"):
@@ -182,6 +182,24 @@ def test_files_of_other_verbs(files: Path) -> None:
     with pytest.raises(vindex.Error) as caught:
         experts.matrix  # noqa: B018
     assert (caught.value.code, caught.value.id) == (65, "E-RESULTS-KIND")
+
+
+def test_files_of_dumps(files: Path) -> None:
+    cka = vindex.open(files / "cka.h5")
+    assert list(cka.tables) == ["layer", "matched"]
+    assert cka.layer["best_cka"].tolist() == pytest.approx([1, 1, 1])
+    data = cka.dataset
+    assert data["cka"].dims == ("layers_a", "layers_b")
+    assert np.allclose(data["cka"].sel(layers_a=1, layers_b=1), 1)
+    assert data["adjacent_cka"].dims == ("entry",)
+    activations = vindex.open(files / "activations.h5")
+    sparsity = activations.dataset["sparsity"]
+    assert sparsity.dims == ("entry", "threshold")
+    columns = [name for name in activations.rows if name.startswith("sparsity_")]
+    assert len(columns) == 2 * sparsity.sizes["threshold"]
+    routing = vindex.open(files / "routing.h5")
+    assert np.allclose(routing.dataset["load"].sum("expert"), 1)
+    assert routing.rows["load_cv"].notna().all()
 
 
 def test_run_and_attributes(files: Path) -> None:

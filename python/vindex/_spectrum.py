@@ -29,6 +29,13 @@ else:
             f"this copy of the package has no native module ({failure}): install it as a wheel",
         ) from failure
 
+
+def _by_number(name: str) -> tuple[str, int]:
+    """Order of names in which `var_at_2` precedes `var_at_16`."""
+    number = re.search(r"\d+", name)
+    return name[: number.start()] if number else name, int(number[0]) if number else 0
+
+
 # The k of `var_at_k`, in the order of the arrays of that name.
 K = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256])
 
@@ -60,7 +67,7 @@ class _Figures:
         nulls = {name for name in self.figures if name.endswith("_null")}
         rows = [
             (name, f"{value:.6g}", f"{self.figures[null]:.6g}" if null in nulls else "")
-            for name, value in self.figures.items()
+            for name, value in sorted(self.figures.items(), key=lambda item: _by_number(item[0]))
             if name not in nulls and (null := f"{name}_null") is not None
         ]
         return html_table(("", "value", "noise of that shape"), rows, repr(self).strip("<>"))

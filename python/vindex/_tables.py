@@ -206,6 +206,8 @@ def read_dataset(file: File, group: str) -> xr.Dataset:
 
 def read_arrays(file: File) -> xr.Dataset:
     """The arrays at the root, which belong to no table: `/cka` and its kind."""
+    import xarray as xr
+
     variables = {name: (file.dimensions(name), file.rows(name)) for name in file.datasets("/")}
     scales = [name for name, (dimensions, _) in variables.items() if dimensions == (name,)]
     arrays: xr.Dataset = xr.Dataset(variables).set_coords(scales)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("parquet", "arrow")
 # Of one row group, so that spectra of any number of rows take little memory.
-_GROUP_BYTES = 64 << 20
+_GROUP_BYTES = 32 << 20
 _GROUP_ROWS = 65536
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 

@@ -62,11 +62,12 @@ def layers(
 def _nulls(ax: Axes, pairs: Sequence[tuple[Any, Any]], ratio: bool) -> None:
     """Each null once, in the colours of the lines of the same shape: they often coincide."""
     seen: set[bytes] = set()
+    is_one = len({noise.tobytes() for _, noise in pairs}) == 1
     for number, (where, noise) in enumerate(pairs):
         key = noise.tobytes()
         if np.isnan(noise).all() or (ratio and seen) or key in seen:
             continue
-        colour = _style.GREY if ratio or len(pairs) == 1 else _style.look(number)["color"]
+        colour = _style.GREY if ratio or is_one else _style.look(number)["color"]
         label = "noise of that shape" if not seen else None
         seen.add(key)
         ax.plot(where, noise, ls="--", lw=1.3, color=colour, label=label, gid="null")

@@ -135,7 +135,13 @@ def _density(ax: Axes, shown: _Shown) -> None:
     low, high = _law.support(g)
     x = (shown.sigma / shown.scale) ** 2 / shown.n
     bins = min(80, max(10, round(2 * shown.p**0.5)))
-    edges = np.linspace(max(0.0, low - 0.1 * (high - low)), high + 0.1 * (high - low), bins + 1)
+    is_wide = bool(x[0] > 3 * high)  # outliers far away: a logarithmic axis
+    first = max(0.0, low - 0.1 * (high - low))
+    if is_wide:
+        first = min(max(first, 1e-2 * high), max(float(x[-1]), 1e-3 * high)) * 0.9
+        edges = np.geomspace(first, 1.1 * high, bins + 1)
+    else:
+        edges = np.linspace(first, high + 0.1 * (high - low), bins + 1)
     counts, _ = np.histogram(x, edges)
     ax.stairs(
         counts / (shown.p * np.diff(edges)), edges, fill=True, alpha=0.45,
@@ -158,9 +164,9 @@ def _density(ax: Axes, shown: _Shown) -> None:
             out, np.full(out.size, 0.03 * top), ls="", marker="v", ms=6, clip_on=False,
             color=_style.COLOURS[6], gid="outliers", label=f"above the edge of noise: {out.size}",
         )  # fmt: skip
-    if x[0] > 3 * high:
+    if is_wide:
         ax.set_xscale("log")
-        ax.set_xlim(max(edges[0], high * 1e-3, float(x[-1]) * 0.8), float(x[0]) * 1.3)
+        ax.set_xlim(first, float(x[0]) * 1.3)
     ax.set_xlabel("squared singular value / (noise scale$^2$ n)")
     ax.set_ylabel("density")
 
