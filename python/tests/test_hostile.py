@@ -20,10 +20,8 @@ import vindex
 TEXT = h5py.string_dtype("utf-8")
 NAMES = [
     "matrix/tensor", "matrix/layer", "matrix/status", "matrix/var_at_k", "matrix/k",
-    "matrix/matrix", "matrix/block", "matrix/rank_90", "tensor/name", "tensor/count",
-    "tensor/entry",
-    "spectra/p12/sigma", "spectra/p12/matrix", "spectra/p12/i", "layer/count", "layer/group",
-    "run/inputs",
+    "matrix/matrix", "matrix/rank_90", "tensor/entry", "spectra/p12/sigma", "spectra/p12/matrix",
+    "layer/group", "run/inputs",
 ]  # fmt: skip
 
 
@@ -168,7 +166,7 @@ def test_bytes_changed_at_random(small: Path, tmp_path: Path) -> None:
     whole = bytearray(small.read_bytes())
     random = np.random.default_rng(3)
     path = tmp_path / "out.h5"
-    for _ in range(60):
+    for _ in range(25):
         damaged = bytearray(whole)
         for at in random.integers(0, len(whole), 4):
             damaged[at] ^= int(random.integers(1, 256))

@@ -24,7 +24,7 @@ from vindex._flags import argument_list
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that takes some seconds to measure."""
     folder = tmp_path_factory.mktemp("large")
-    call("synth", "layer:24x1024x1024:bf16", "-o", folder / "model", "-q")
+    call("synth", "layer:32x1024x1024:bf16", "-o", folder / "model", "-q")
     return folder / "model"
 
 
@@ -186,7 +186,8 @@ def started(model: Path, out: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
-    assert int(process.stdout.readline()) >= 1  # something was finished
+    while int(process.stdout.readline()) < 1:  # until something is finished
+        pass
     return process
 
 
@@ -201,7 +202,7 @@ def test_an_interrupt_publishes_what_is_finished(large: Path, tmp_path: Path) ->
     assert said.splitlines()[-1] == "interrupted"
     results = vindex.open(out)
     assert results.status == "partial"
-    assert 0 < (results.matrix["status"] == "measured").sum() < 24
+    assert 0 < (results.matrix["status"] == "measured").sum() < 32
     results = vindex.measure(large, out, progress=False, mode="strict")
     assert results.status == "complete"
 

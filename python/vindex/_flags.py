@@ -16,45 +16,45 @@ from vindex._text import nearest
 from vindex.errors import Error
 
 
-def described(verb: str) -> dict[str, Any]:
-    """What the program says of `verb` ("measure", "organ.extract" or "organ extract").
+def described(command: str) -> dict[str, Any]:
+    """What the program says of `command` ("measure", "organ.extract" or "organ extract").
 
     Raises:
         Error: E-USAGE (64) where there is no such command.
     """
-    name = verb.replace(" ", ".")
+    name = command.replace(" ", ".")
     known = commands()
     if name not in known:
-        raise Error(64, "E-USAGE", f"unknown command {verb!r}{nearest(name, known)}")
+        raise Error(64, "E-USAGE", f"unknown command {command!r}{nearest(name, known)}")
     found: dict[str, Any] = known[name]
     return found
 
 
-def option_names(verb: str) -> dict[str, dict[str, Any]]:
-    """The options of `verb` by the name of their keyword argument: `ram_budget`, `layers`."""
+def option_names(command: str) -> dict[str, dict[str, Any]]:
+    """The options of `command` by the name of their keyword argument: `ram_budget`, `layers`."""
     return {
         option["name"].lstrip("-").replace("-", "_"): option
-        for option in described(verb)["options"]
+        for option in described(command)["options"]
         if option["name"].startswith("--") and option["name"] not in ("--help", "--version")
     }
 
 
-def argument_list(verb: str, positionals: Iterable[Any], flags: Mapping[str, Any]) -> list[str]:
+def argument_list(command: str, positionals: Iterable[Any], flags: Mapping[str, Any]) -> list[str]:
     """The words after the program's name.
 
     Raises:
-        TypeError: a flag that `verb` does not have, with the nearest that it has, or a value that
-            the flag cannot take.
+        TypeError: a flag that `command` does not have, with the nearest that it has, or a value
+            that the flag cannot take.
     """
-    options = option_names(verb)
-    words = verb.replace(".", " ").split()
+    options = option_names(command)
+    words = command.replace(".", " ").split()
     for name, value in flags.items():
         known = options.get(name.removesuffix("_"))  # `class_` and the like
         if known is None:
-            raise TypeError(f"vindex {verb} has no flag {name!r}{nearest(name, options)}")
+            raise TypeError(f"vindex {command} has no flag {name!r}{nearest(name, options)}")
         words += _option(name, known, value)
     # What begins with a dash is a name here, not another option.
-    return [*words, "--", *(_word(verb, value) for value in positionals)]
+    return [*words, "--", *(_word(command, value) for value in positionals)]
 
 
 def _option(name: str, option: Mapping[str, Any], value: Any) -> list[str]:

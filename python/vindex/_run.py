@@ -32,12 +32,12 @@ class Completed:
     """A command that has ended well.
 
     Attributes:
-        verb: the command.
+        command: the command.
         stdout: what it printed.
-        messages: what it said beside: lines for people.
+        messages: what it said beside: human-readable lines.
     """
 
-    verb: str
+    command: str
     stdout: bytes
     messages: list[str]
 
@@ -95,7 +95,7 @@ def measure(
 
 
 def run(
-    verb: str,
+    command: str,
     *arguments: Any,
     progress: bool | Callable[[dict[str, Any]], None] = True,
     **flags: Any,
@@ -106,7 +106,7 @@ def run(
     `vindex.run("inspect", model, json=True).json()`.
 
     Args:
-        verb: the command, as `vindex --help` lists it; a command of a group as "organ.extract".
+        command: the command, as `vindex --help` lists it; a command of a group as "organ.extract".
         *arguments: its arguments in their order: paths, texts, numbers.
         progress: as in `measure`, for commands that tell it.
         **flags: its options by name, with underscores.
@@ -115,20 +115,20 @@ def run(
         TypeError: as `measure`.
         Error: with the program's exit code and error id.
     """
-    ended = _run(verb, arguments, flags, progress)
-    return Completed(verb, ended.stdout, ended.messages)
+    ended = _run(command, arguments, flags, progress)
+    return Completed(command, ended.stdout, ended.messages)
 
 
 def _run(
-    verb: str,
+    command: str,
     positionals: tuple[Any, ...],
     flags: dict[str, Any],
     progress: bool | Progress,
 ) -> Ended:
-    if "progress" in option_names(verb):
+    if "progress" in option_names(command):
         flags = {**flags, "progress": "json" if progress else "none"}
-    words = argument_list(verb, positionals, flags)
-    with _listener(verb, progress) as listener:
+    words = argument_list(command, positionals, flags)
+    with _listener(command, progress) as listener:
         ended = run_program(words, listener)
     if ended.error is not None:
         raise Error(ended.code, ended.error.id, ended.error.text)
@@ -136,11 +136,11 @@ def _run(
 
 
 @contextlib.contextmanager
-def _listener(verb: str, progress: bool | Progress) -> Iterator[Progress | None]:
+def _listener(command: str, progress: bool | Progress) -> Iterator[Progress | None]:
     if callable(progress):
         yield progress
     elif progress:
-        bar = Bar(verb.replace(".", " "))
+        bar = Bar(command.replace(".", " "))
         try:
             yield bar
         finally:

@@ -1,4 +1,4 @@
-"""Text for people: names from files made printable, near misses of names, escaped HTML tables."""
+"""Text to read: names from files made printable, near misses of names, escaped HTML tables."""
 
 from __future__ import annotations
 

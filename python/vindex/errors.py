@@ -1,7 +1,7 @@
 """The error and the warning of this package.
 
 Both carry what the program says: its exit code (sysexits), its stable identifier
-("E-RESULTS-MISSING") and one line of text for people.
+("E-RESULTS-MISSING") and one line of text.
 """
 
 from __future__ import annotations

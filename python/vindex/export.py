@@ -219,7 +219,7 @@ def _require_free(path: str, source: str, force: bool) -> None:
 
 @contextlib.contextmanager
 def _sink(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes its name when everything is written and on disk; or standard output."""
+    """A file that is renamed to its name when everything is on disk; or standard output."""
     if path == "-":
         if sys.stdout.isatty():
             raise Error(64, "E-EXPORT-TARGET", "binary data does not go to a terminal")

@@ -121,7 +121,7 @@ def check(names, count):
         assert names["settings"]["mode"] == "default"
         if DUCKDB:
             wanted = table.groupby("role")["nuclear_norm"].mean()
-            found = names["largest"].set_index("role")["nuclear_norm"]
+            found = names["roles"].set_index("role")["nuclear_norm"]
             assert len(found) == len(wanted) and np.allclose(found, wanted[found.index])
     assert len(names["both"]) == 2 and np.allclose(names["both"]["alpha"], names["both"]["alpha_theirs"])
 

@@ -1,4 +1,4 @@
-"""The experts of one layer: sorted by a metric, or how alike they are."""
+"""The experts of one layer: sorted by a metric, or their similarity."""
 
 from __future__ import annotations
 
