@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from conftest import HOSTILE, call
+from conftest import HOSTILE, call, write_safetensors
 
 import vindex
 
@@ -135,6 +136,24 @@ def test_spectra_of_other_files(files: Path) -> None:
     with pytest.raises(vindex.Error, match="--no-spectra") as caught:
         vindex.open(files / "none.h5").spectra(role="router")
     assert caught.value.id == "E-NO-SPECTRUM"
+
+
+def test_a_lora_pair(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    a, b = random.normal(size=(3, 20)), random.normal(size=(12, 3))
+    prefix = "base_model.model.model.layers.0.self_attn.q_proj"
+    (tmp_path / "peft").mkdir()
+    pairs = {f"{prefix}.lora_A.weight": a, f"{prefix}.lora_B.weight": b}
+    write_safetensors(tmp_path / "peft/adapter_model.safetensors", pairs)
+    settings = {"peft_type": "LORA", "r": 3, "lora_alpha": 6, "target_modules": ["q_proj"]}
+    (tmp_path / "peft/adapter_config.json").write_text(json.dumps(settings))
+    results = vindex.measure(tmp_path / "peft", tmp_path / "out.h5", lora=True, progress=False)
+    (row,) = results.product.to_dict("records")
+    assert (row["role"], row["rank"], row["rows"], row["cols"]) == ("q_proj", 3, 12, 20)
+    sigma = results.spectrum(row["tensor"], table="product")
+    wanted = 2 * np.linalg.svd(b.astype("f4").astype(float) @ a.astype("f4"), compute_uv=False)[:3]
+    assert np.allclose(sigma, wanted, rtol=1e-9)
+    results.export(tmp_path / "out.parquet", table="product", spectra=True)
 
 
 def test_a_partial_file_has_gaps_in_place_of_what_is_not_there(files: Path) -> None:

@@ -42,7 +42,6 @@ def spectrum(
     rows: int | None = None,
     cols: int | None = None,
     kind: Literal["density", "values"] = "density",
-    table: str = "matrix",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the singular values of one matrix on the Marchenko-Pastur law of its shape and scale.
@@ -56,7 +55,6 @@ def spectrum(
         cols: its columns.
         kind: "density": the density of the squared values, scaled so that noise has the law's;
             "values": the values by their number, both axes logarithmic.
-        table: table of the file: "matrix", "product", "imatrix".
         ax: axes to draw into; None: new ones.
 
     Returns:
@@ -66,7 +64,7 @@ def spectrum(
         Error: E-NO-SPECTRUM (64) where the file has none, or where a density is asked for and it
             has only the largest values (`--mode fast`).
     """
-    shown = _taken(source, tensor, slice, rows, cols, table)
+    shown = _taken(source, tensor, slice, rows, cols)
     if kind not in ("density", "values"):
         raise TypeError(f"kind is 'density' or 'values', not {kind!r}")
     if kind == "density" and not shown.is_whole:
@@ -88,18 +86,16 @@ def _taken(
     slice: int | None,
     rows: int | None,
     cols: int | None,
-    table: str,
 ) -> _Shown:
     if isinstance(source, Results):
         if tensor is None:
             raise TypeError("spectrum() of a results file takes the name of a tensor")
-        sigma = source.spectrum(tensor, slice, table=table)
-        frame = source.tables[table]
+        sigma = source.spectrum(tensor, slice)
+        frame = source.matrix
         found = frame[frame["tensor"] == tensor]
         row = (found if slice is None else found[found["slice"] == slice]).iloc[0]
         shape, figures = (int(row["rows"]), int(row["cols"])), row
-        length = int(row["rank"]) if "rank" in frame.columns else min(shape)
-        title = printable(tensor) + ("" if slice is None else f" #{slice}")
+        length, title = min(shape), printable(tensor) + ("" if slice is None else f" #{slice}")
     elif hasattr(source, "sigma") and hasattr(source, "figures"):
         sigma, figures = source.sigma, source.figures
         shape = (source.rows, source.cols)
