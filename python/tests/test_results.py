@@ -138,6 +138,26 @@ def test_spectra_of_other_files(files: Path) -> None:
     assert caught.value.id == "E-NO-SPECTRUM"
 
 
+def test_slices_of_a_stack(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    name = "model.layers.0.mlp.experts.down_proj"
+    stack = random.normal(size=(4, 6, 8))
+    write_safetensors(tmp_path / "model.safetensors", {name: stack})
+    config = {"model_type": "qwen3_moe", "num_experts": 4, "num_hidden_layers": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    results = vindex.measure(tmp_path, tmp_path / "out.h5", progress=False)
+    assert results.matrix["slice"].tolist() == [0, 1, 2, 3]
+    for number in range(4):
+        wanted = np.linalg.svd(stack[number].astype("f4").astype(float), compute_uv=False)
+        assert np.allclose(results.spectrum(name, number), wanted, rtol=1e-5)
+    with pytest.raises(vindex.Error, match="several: 0 to 3") as caught:
+        results.spectrum(name)
+    assert caught.value.id == "E-SLICE"
+    with pytest.raises(vindex.Error, match="none of number 4"):
+        results.spectrum(name, 4)
+    assert vindex.plot.spectrum(results, name, 2).get_title() == f"{name} #2"
+
+
 def test_a_lora_pair(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     a, b = random.normal(size=(3, 20)), random.normal(size=(12, 3))
