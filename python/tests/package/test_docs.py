@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 import vindex
 
 pytest.importorskip("vindex._native", reason="the package is not installed as a wheel")
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_every_block_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
-from conftest import HOSTILE, call
+from package_files import HOSTILE, call
 
 import vindex
 from vindex import _program, export

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import call
+from package_files import call
 
 import vindex
 from vindex._flags import argument_list

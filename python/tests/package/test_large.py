@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from conftest import call
+from package_files import call
 
 ROWS = 69_120
 LENGTH = 512

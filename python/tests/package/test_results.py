@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from conftest import HOSTILE, call, write_safetensors
+from package_files import HOSTILE, call, write_safetensors
 
 import vindex
 

@@ -13,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from conftest import call
+from package_files import call
 
 import vindex
 

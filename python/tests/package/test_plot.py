@@ -240,7 +240,7 @@ def test_hostile_names_are_data(hostile: Path) -> None:
 
 
 def test_a_dollar_in_a_name_is_no_formula(tmp_path: Path) -> None:
-    from conftest import call, write_safetensors
+    from package_files import call, write_safetensors
 
     random = np.random.default_rng(1)
     write_safetensors(tmp_path / "model.safetensors", {"$\\frac{$": random.normal(size=(6, 5))})
