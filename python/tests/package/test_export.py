@@ -188,7 +188,7 @@ def test_without_pyarrow_it_says_what_installs_it(files: Path, tmp_path: Path) -
     (tmp_path / "pyarrow.py").write_text("raise ImportError('absent')")
     found = console(
         "export", files / "mini.h5", "--format", "parquet", "-o", tmp_path / "x", code=78,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"},
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
     )  # fmt: skip
     assert b"pip install 'vindex[arrow]'" in found.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -191,6 +192,16 @@ def started(model: Path, out: Path) -> subprocess.Popen[str]:
     return process
 
 
+def running(word: str) -> list[int]:
+    """Processes with `word` on their command line."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in line.read_bytes().split(b"\0"):
+                found.append(int(line.parent.name))
+    return found
+
+
 def test_an_interrupt_publishes_what_is_finished(large: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.h5"
     process = started(large, out)
@@ -210,8 +221,7 @@ def test_an_interrupt_publishes_what_is_finished(large: Path, tmp_path: Path) ->
 def test_the_program_does_not_outlive_a_caller_that_is_killed(large: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.h5"
     process = started(large, out)
-    found = subprocess.run(["pgrep", "-f", f"output={out}"], capture_output=True, text=True)
-    workers = [int(line) for line in found.stdout.split() if int(line) != process.pid]
+    workers = running(f"--output={out}")
     assert workers
     process.kill()
     process.communicate()
