@@ -106,12 +106,41 @@ class File:
         if h5py.check_string_dtype(dataset.dtype) is None:
             raise self.error("E-RESULTS-SCHEMA", f"{printable(name)}: unexpected data type")
         with self._reading(name):
-            raw = [dataset[()]] if dataset.ndim == 0 else dataset[:].ravel().tolist()
+            raw = [dataset[()]] if dataset.ndim == 0 else self._raw_texts(name, dataset)
             digest = dataset.attrs.get("sha256")
         texts = [text if isinstance(text, bytes) else str(text).encode() for text in raw]
         if digest is not None and digest != sha256_of(texts):
             raise self.error("E-RESULTS-DATA", f"{printable(name)}: its texts are damaged")
         return [text.decode("utf-8", "backslashreplace") for text in texts]
+
+    def _raw_texts(self, name: str, dataset: h5py.Dataset) -> list[Any]:
+        """Strings as they are stored; each has its own bytes in the file.
+
+        Any number of them may refer to the same bytes of a file made by hand: their lengths are
+        summed before they are read where they lie in one piece, and while they are read elsewhere.
+        """
+        offset = dataset.id.get_offset()
+        step = 64
+        if offset is not None and dataset.id.get_create_plist().get_nfilters() == 0:
+            places = os.pread(self._file.id.get_vfd_handle(), 16 * dataset.size, offset)
+            # length, address of the heap (8 bytes), number in it
+            lengths = np.frombuffer(places[: len(places) // 16 * 16], "<u4")[::4]
+            self._require_room(name, int(lengths.astype(np.int64).sum()))
+            step = max(1, dataset.shape[0])
+        raw: list[Any] = []
+        total = 0
+        for first in range(0, dataset.shape[0], step):
+            piece = dataset[first : first + step].ravel().tolist()
+            total += sum(map(len, piece))
+            self._require_room(name, total)
+            raw += piece
+        return raw
+
+    def _require_room(self, name: str, text_bytes: int) -> None:
+        if text_bytes > self._size:
+            raise self.error(
+                "E-RESULTS-DATA", f"{printable(name)}: longer texts than the file holds"
+            )
 
     def dimensions(self, name: str) -> tuple[str, ...]:
         """Names of the axes of dataset `name`: of the scales attached, else `NAME_axis0`, ..."""

@@ -3,7 +3,6 @@ program's kind, in little time and memory; never a crash."""
 
 from __future__ import annotations
 
-import resource
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,9 +12,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from package_files import call
+from package_files import call, forget_peak, peak_mib
 
 import vindex
+from vindex._hdf5 import File
 
 TEXT = h5py.string_dtype("utf-8")
 NAMES = [
@@ -76,7 +76,8 @@ def attempt(action: Any) -> None:
 def test_a_dataset_that_is_none(small: Path, tmp_path: Path, name: str) -> None:
     with h5py.File(small) as file:
         planned = list(damages(file[name].shape, file[name].dtype))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    forget_peak()
+    before = peak_mib()
     for number, (shape, dtype, chunks) in enumerate(planned):
         path = tmp_path / f"{number}.h5"
         shutil.copy(small, path)
@@ -89,7 +90,7 @@ def test_a_dataset_that_is_none(small: Path, tmp_path: Path, name: str) -> None:
         start = time.process_time()
         everything_of(path)
         assert time.process_time() - start < 4
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 200 << 10
+    assert peak_mib() - before < 200
 
 
 def test_ways_out_of_the_file(small: Path, tmp_path: Path) -> None:
@@ -125,6 +126,43 @@ def test_texts_that_were_changed(small: Path, tmp_path: Path) -> None:
     with pytest.raises(vindex.Error) as caught:
         vindex.open(path).matrix  # noqa: B018
     assert caught.value.id == "E-RESULTS-DATA"
+
+
+@pytest.mark.parametrize("chunks", [None, (16384,)])
+def test_many_names_in_one_place(small: Path, tmp_path: Path, chunks: tuple[int] | None) -> None:
+    """A list of names that all refer to the same bytes: 64 GiB of text in a file of 2 MiB."""
+    path = tmp_path / "out.h5"
+    shutil.copy(small, path)
+    count = 65536
+    with h5py.File(path, "r+") as file:
+        for name in ("matrix", "tensor"):
+            del file[f"matrix/{name}"]
+        file["matrix/matrix"] = np.arange(count)
+        file["matrix/matrix"].make_scale("matrix")
+        names = file.create_dataset("matrix/tensor", (count,), TEXT, chunks=chunks)
+        names[0] = "x" * (1 << 20)
+        names.dims[0].attach_scale(file["matrix/matrix"])
+        names[1:] = b""
+        file.flush()
+        if chunks is None:
+            pieces = [(names.id.get_offset(), count)]
+        else:
+            pieces = [
+                (names.id.get_chunk_info(i).byte_offset, chunks[0])
+                for i in range(names.id.get_num_chunks())
+            ]
+    with open(path, "r+b") as raw:
+        raw.seek(pieces[0][0])
+        place = raw.read(16)
+        for offset, length in pieces:
+            raw.seek(offset)
+            raw.write(place * length)
+    forget_peak()
+    before = peak_mib()
+    with pytest.raises(vindex.Error, match="longer texts than the file holds") as caught:
+        File(path).texts("matrix/tensor")
+    assert caught.value.id == "E-RESULTS-DATA"
+    assert peak_mib() - before < 200
 
 
 def test_a_damaged_chunk(small: Path, tmp_path: Path) -> None:
