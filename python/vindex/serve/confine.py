@@ -21,8 +21,11 @@ class OutsideError(Exception):
 
 
 def parts_of(identifier: str) -> tuple[str, ...]:
-    """Components of a relative name. Raises OutsideError for any that is absolute, empty, hidden,
-    climbs, or holds control characters or backslashes."""
+    """Components of a relative name.
+
+    Raises OutsideError for any that is absolute, empty, hidden, climbs, or holds control characters
+    or backslashes.
+    """
     try:
         raw = identifier.encode("utf-8")
     except UnicodeEncodeError:
@@ -49,8 +52,10 @@ def _beneath(path: Path, root: Path) -> bool:
 
 
 def _check_tree(folder: Path, root: Path) -> None:
-    """Raises OutsideError where anything below `folder` leads out or is no file. Links to folders are
-    judged by their target and not entered: a loop of them ends nowhere."""
+    """Refuse (OutsideError) a folder of which anything leads out or is no file.
+
+    Links to folders are judged by their target and not entered: a loop of them ends nowhere.
+    """
     pending, seen = [folder], 0
     while pending:
         with os.scandir(pending.pop()) as entries:

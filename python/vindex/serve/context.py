@@ -32,12 +32,14 @@ class Answers:
         self._bytes = 0
 
     def get(self, key: Any) -> bytes | None:
+        """An answer that was kept."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def keep(self, key: Any, answer: bytes) -> None:
+        """Keeps an answer unless it would push out most others."""
         with self._lock:
             if key in self._kept or len(answer) > KEPT_ANSWER_BYTES // 4:
                 return

@@ -58,8 +58,10 @@ def line_event(line: bytes, readable: Callable[[str], str], end: int) -> bytes |
 
 
 def _lines(piece: bytes, start: int, finished: bool) -> Iterator[tuple[bytes, int]]:
-    """Whole lines of a piece with the place behind each; of an ended run also the last, broken
-    one, and a line longer than a piece in parts."""
+    """Whole lines of a piece with the place behind each.
+
+    Of an ended run also the last, broken one; a line longer than a piece comes in parts.
+    """
     at = 0
     while (newline := piece.find(b"\n", at)) >= 0:
         yield piece[at:newline], start + newline + 1

@@ -72,8 +72,10 @@ def outputs(job: Job) -> list[dict[str, Any]]:
 
 
 def open_output(job: Job, name: str | None) -> tuple[int, str]:
-    """A descriptor and the name of an output; without a name of the main one, or of what the job
-    printed. Raises Problem (404)."""
+    """A descriptor and the name of an output. Raises Problem (404).
+
+    Without a name: of the main one, or of what the job printed.
+    """
     if name is None:
         name = job.request.output or STDOUT
     try:
@@ -85,9 +87,11 @@ def open_output(job: Job, name: str | None) -> tuple[int, str]:
 
 
 def parse_range(text: str, size: int) -> tuple[int, int] | None:
-    """First byte and the one behind the last of a Range header; None where it asks for several or
-    in other units, which a server may answer whole. Raises ValueError where it asks for nothing
-    that is there."""
+    """First byte and the one behind the last of a Range header.
+
+    None where it asks for several or in other units, which a server may answer whole. Raises
+    ValueError where it asks for nothing that is there.
+    """
     found = _RANGE.fullmatch(text.replace(" ", ""))
     if found is None or found[1] + found[2] == "":
         return None

@@ -65,7 +65,8 @@ class Access:
         """The Host header where it is this server's own; Problem 421 otherwise.
 
         The address that a client has reached counts as a name: a name of somebody else that is
-        made to point here never equals it."""
+        made to point here never equals it.
+        """
         given = headers.getlist("host")
         found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
         if found is not None:
@@ -153,6 +154,7 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Admits or refuses one request, and counts its answer."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)

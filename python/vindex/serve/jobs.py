@@ -132,8 +132,10 @@ class Jobs:
         return job
 
     def cancel(self, id: str) -> Job:
-        """Ends a job: one that waits at once, one that runs by SIGTERM. What it has finished is
-        published. Asking again changes nothing."""
+        """Ends a job: one that waits at once, one that runs by SIGTERM.
+
+        What it has finished is published. Asking again changes nothing.
+        """
         with self._lock:
             job = self.get(id)
             if job.now.state == QUEUED:
@@ -357,10 +359,12 @@ class Jobs:
         return verb is not None and verb.resumes
 
     def _tell(self, job: Job) -> None:
-        """SIGTERM, once, to the supervisor of a job that shall end: it passes it on and kills
-        after its grace. Where it is gone, to the program itself. A supervisor that has not yet
-        said who it is is told at the next look; numbers that other processes have by now are let
-        alone."""
+        """SIGTERM, once, to the supervisor of a job that shall end.
+
+        It passes the signal on and kills after its grace. Where it is gone, the program itself
+        is told. A supervisor that has not yet said who it is hears of it at the next look;
+        numbers that other processes have by now are let alone.
+        """
         if not job.now.cancel or (job.id, job.now.attempt) in self._told:
             return
         for role in ("supervisor", "program"):

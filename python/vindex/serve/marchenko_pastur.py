@@ -9,9 +9,12 @@ _POINTS = 4097
 
 
 def noise_spectrum(rows: int, cols: int, scale: float, count: int) -> NDArray[np.float64]:
-    """The `count` largest singular values, descending, that a `rows x cols` matrix of independent
-    entries with standard deviation `scale` is expected to have: quantiles of the Marchenko-Pastur
-    law at (i - 1/2) / min(rows, cols), i from the top. NaN where `scale` is."""
+    """The `count` largest singular values, descending, that noise is expected to have.
+
+    Noise is a `rows x cols` matrix of independent entries with standard deviation `scale`. The
+    values are quantiles of the Marchenko-Pastur law at (i - 1/2) / min(rows, cols), i from the
+    top; NaN where `scale` is.
+    """
     small, large = sorted((rows, cols))
     ratio = small / large
     # x = sigma^2 / (large scale^2) on [(1 - sqrt r)^2, (1 + sqrt r)^2]; the substitution

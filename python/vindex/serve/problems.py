@@ -32,7 +32,7 @@ EXIT_IDS: dict[int, tuple[str, str]] = {
 }
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818 - the name of RFC 9457
     """A refusal or failure of one request.
 
     Attributes:
@@ -52,6 +52,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
+        """What the client is told."""
         return {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,
@@ -61,6 +62,7 @@ class Problem(Exception):
         }
 
     def response(self) -> Response:
+        """The answer."""
         headers = {"Cache-Control": "no-store", **self.headers}
         content = json.dumps(self.body(), ensure_ascii=False)
         return Response(content, self.status, headers, MEDIA_TYPE)

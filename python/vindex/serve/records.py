@@ -36,7 +36,8 @@ _EXIT = re.compile(r"exit-(\d+)-(\d+)")
 class State:
     """What changes of a job. Times are seconds since 1970; `attempt` counts starts.
 
-    `stderr_from` is the size of stderr when the current attempt began."""
+    `stderr_from` is the size of stderr when the current attempt began.
+    """
 
     state: str = QUEUED
     attempt: int = 0
@@ -67,6 +68,7 @@ class Job:
 
     @property
     def out(self) -> Path:
+        """The folder of its outputs."""
         return self.folder / OUT
 
 

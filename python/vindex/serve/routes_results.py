@@ -33,8 +33,10 @@ Names = Annotated[str | None, Query(pattern=_NAMES, description="names, with com
 
 
 def accepted(accept: str) -> str:
-    """The media type to answer with: the one of the highest weight that is known; JSON where
-    anything will do. Raises Problem (406)."""
+    """The media type to answer with. Raises Problem (406).
+
+    It is the one of the highest weight that is known; JSON where anything will do.
+    """
     best, weight = "", 0.0
     for item in accept.split(","):
         kind, *parameters = (part.strip().lower() for part in item.split(";"))

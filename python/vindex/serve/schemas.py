@@ -26,17 +26,23 @@ class ProblemForm(BaseModel):
 
 
 class Health(BaseModel):
+    """State of the server."""
+
     status: str = Field(description="ok, or no_room where the work folder's disk is full")
     version: str
     jobs: dict[str, int] = Field(description="jobs by state")
 
 
 class Session(BaseModel):
+    """What a browser asks before it shows anything."""
+
     token_needed: bool
     signed_in: bool
 
 
 class ErrorForm(BaseModel):
+    """Why a job ended, in the program's terms."""
+
     id: str
     text: str | None
 
@@ -61,11 +67,15 @@ class JobForm(BaseModel):
 
 
 class JobList(BaseModel):
+    """Jobs, the latest first."""
+
     jobs: list[JobForm]
     next_cursor: str | None
 
 
 class ModelEntry(BaseModel):
+    """One model or folder of dumped activations; of a split GGUF its first part."""
+
     id: str
     kind: str = Field(description="folder, safetensors, gguf or dump")
     files: int
@@ -73,6 +83,8 @@ class ModelEntry(BaseModel):
 
 
 class ModelList(BaseModel):
+    """Everything below --models."""
+
     models: list[ModelEntry]
 
 
@@ -83,6 +95,8 @@ class ModelForm(_Form):
 
 
 class TensorList(BaseModel):
+    """Tensors as `vindex inspect --tensors --json` lists them."""
+
     id: str
     total: int
     tensors: list[dict[str, Any]]
@@ -90,6 +104,8 @@ class TensorList(BaseModel):
 
 
 class OutputForm(BaseModel):
+    """One output of a job."""
+
     name: str
     bytes: int
     media_type: str

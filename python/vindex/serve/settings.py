@@ -9,6 +9,7 @@ import re
 import socket
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,7 @@ class Settings:
 
     @property
     def listens_on_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
         return is_loopback(self.host)
 
 
@@ -77,14 +79,15 @@ def parse_bytes(text: str) -> int:
 
 
 def memory_limit() -> int:
-    """Bytes that this process and its children may use: the least of the machine's memory and
-    the limits of its control groups, as far as they can be read."""
+    """Bytes that this process and its children may use.
+
+    The least of the machine's memory and the limits of its control groups, as far as they can be
+    read.
+    """
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
+        with suppress(OSError, ValueError):
             limits.append(int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
-        except (OSError, ValueError):
-            continue
     return min(limit for limit in limits if limit > 0)
 
 
@@ -200,7 +203,8 @@ def from_arguments(arguments: Sequence[str] | None = None) -> Settings:
 def own_names(settings: Settings) -> frozenset[str]:
     """Names that a Host header may have, without ports: of loopback, or of this machine.
 
-    An address is added per connection (the one that the client reached, see `guard`)."""
+    An address is added per connection (the one that the client reached, see `guard`).
+    """
     names = {settings.host.lower(), *settings.hosts}
     if settings.listens_on_loopback:
         names |= {"localhost", "127.0.0.1", "::1"}

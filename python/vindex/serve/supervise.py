@@ -31,8 +31,11 @@ WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 
 
 def start_time(pid: int) -> int:
-    """Clock ticks from boot to the start of a process, which tells it from a later one of that
-    number; -1 where there is none or it is only waiting to be collected."""
+    """Clock ticks from boot to the start of a process.
+
+    It tells the process from a later one of that number; -1 where there is none or it is only
+    waiting to be collected.
+    """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -91,6 +94,7 @@ def _run(attempt: int, grace: float, command: list[str], lock: int) -> int:
 
 
 def main() -> int:
+    """The process; see above."""
     folder, attempt, grace = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     os.chdir(folder)

@@ -296,7 +296,8 @@ def _require(table: Table, name: str) -> None:
 def chosen(table: Table, columns: Sequence[str]) -> list[str]:
     """Columns to show: those named, each statistic with its null, or the defaults.
 
-    Raises Problem (422) for a column that is not there."""
+    Raises Problem (422) for a column that is not there.
+    """
     if not columns:
         return list(table.defaults)
     result: dict[str, None] = {}
