@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -116,6 +117,9 @@ def _only_one(settings: Settings) -> int:
 
 def serve(settings: Settings) -> int:
     """Serves until SIGTERM or SIGINT. Raises Error where it cannot begin."""
+    # uvicorn raises a signal again when it has stopped: a stop that was asked for is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     _only_one(settings)
     listening = _listen(settings)
     settings = Settings(**{**vars(settings), "port": listening.getsockname()[1]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 
 from vindex import _program
 from vindex.serve import routes_jobs, routes_models, routes_page, routes_results, verbs
@@ -56,6 +57,15 @@ def context(settings: Settings) -> Context:
     )
 
 
+def _allowed(routes: Iterable[BaseRoute], request: Request) -> str:
+    """Methods of every route of a path; Starlette names those of the first one alone."""
+    methods: set[str] = set()
+    for route in routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return ", ".join(sorted(methods))
+
+
 async def _problem(_: Request, error: Exception) -> Response:
     if isinstance(error, Problem):
         return error.response()
@@ -87,10 +97,21 @@ def build(server: Context) -> Guard:
         lifespan=lifespan,
         redirect_slashes=False,
     )
+    routers = [
+        module.router(server) for module in (routes_page, routes_models, routes_jobs, routes_results)
+    ]
+    for router in routers:
+        app.include_router(router)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        answer = await _problem(request, error)
+        if answer.status_code == 405:
+            routes = [route for router in routers for route in router.routes]
+            answer.headers["Allow"] = _allowed(routes, request)
+        return answer
+
     for kind in (Problem, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, _problem)
-    for module in (routes_page, routes_models, routes_jobs, routes_results):
-        app.include_router(module.router(server))
+        app.add_exception_handler(kind, refused)
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:

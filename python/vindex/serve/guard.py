@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vindex.serve.metrics import Metrics
 from vindex.serve.problems import Problem
-from vindex.serve.settings import BODY_SECONDS, MAX_BODY_BYTES, Settings, own_names
+from vindex.serve.settings import BODY_SECONDS, MAX_BODY_BYTES, MAX_HEADER_BYTES, Settings, own_names
 
 COOKIE = "vindex_session"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -183,6 +183,10 @@ class Guard:
 
     async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         headers = Headers(scope=scope)
+        size = len(scope["raw_path"]) + len(scope["query_string"])
+        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        if size > MAX_HEADER_BYTES:
+            raise Problem(431, "E-SERVE-SIZE", f"headers: at most {MAX_HEADER_BYTES} bytes")
         host = self._access.check_host(headers, scope["server"])
         path = scope["path"]
         if path not in OPEN_PATHS and not path.startswith(OPEN_PREFIX):

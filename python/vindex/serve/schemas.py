@@ -159,6 +159,7 @@ _ABOUT = {
     416: "No such bytes",
     421: "The Host header is not this server's",
     422: "Refused: the arguments, or by the program",
+    431: "Headers and address of more than 16 KB",
     429: "The queue is full; Retry-After says when to ask again",
     500: "An error of the server",
     502: "The program was killed",
@@ -171,7 +172,7 @@ _ABOUT = {
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Documentation of problems that a route can answer with, with those of every route."""
     content = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemForm"}}}
-    every = sorted({400, 401, 421, 422, 500, 503, *statuses})
+    every = sorted({400, 401, 421, 422, 431, 500, 503, *statuses})
     return {status: {"description": _ABOUT[status], "content": content} for status in every}
 
 
