@@ -172,7 +172,7 @@ def test_a_job_has_its_share_of_memory(server: Server, own_server: Callable[...,
     asked = json.loads((small.work / "jobs" / id / "request.json").read_text())
     assert f"--ram-budget={1 << 30}" in asked["arguments"]
     answer = small.post("measure", "kimi", **{"ram-budget": "2GiB"})
-    assert_problem(answer, 422, "E-USAGE")
+    assert_problem(answer, 403, "E-SERVE-BUDGET")
     assert small.wait(id)["state"] == "done"
 
 

@@ -132,6 +132,7 @@ REFUSED = [
     {"verb": "measure", "model": "m", "options": {"mode": "quick"}},
     {"verb": "measure", "model": "m", "options": {"device": "/dev/sda"}},
     {"verb": "measure", "model": "m", "options": {"worker": "auto"}},
+    {"verb": "measure", "model": "m", "options": {"worker": 7}},
     {"verb": "compare", "model": "m"}, {"verb": "bench", "model": "m"},
     {"verb": "show", "model": "../../x"}, {"verb": "show", "model": "kimi"},
     {"verb": "merge", "model": "0" * 20, "options": {"parts": []}},

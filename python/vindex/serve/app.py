@@ -97,9 +97,8 @@ def build(server: Context) -> Guard:
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    routers = [
-        module.router(server) for module in (routes_page, routes_models, routes_jobs, routes_results)
-    ]
+    modules = (routes_page, routes_models, routes_jobs, routes_results)
+    routers = [module.router(server) for module in modules]
     for router in routers:
         app.include_router(router)
 

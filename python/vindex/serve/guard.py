@@ -19,7 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vindex.serve.metrics import Metrics
 from vindex.serve.problems import Problem
-from vindex.serve.settings import BODY_SECONDS, MAX_BODY_BYTES, MAX_HEADER_BYTES, Settings, own_names
+from vindex.serve.settings import (
+    BODY_SECONDS,
+    MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
+    Settings,
+    own_names,
+)
 
 COOKIE = "vindex_session"
 SAFE = ("GET", "HEAD", "OPTIONS")

@@ -72,5 +72,5 @@ class Inputs:
         except ValueError:
             raise Problem(422, "E-USAGE", "option `ram-budget` is a size such as 8GiB") from None
         if not 0 < wanted <= share:
-            raise Problem(422, "E-USAGE", f"option `ram-budget`: a job may have {share} bytes here")
+            raise Problem(403, "E-SERVE-BUDGET", f"a job may have {share} bytes of memory here")
         return str(wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -27,7 +28,7 @@ Key = Annotated[
     ),
 ]
 LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", pattern="^[0-9]{1,15}$", description="go on there")
+    str | None, Header(alias="Last-Event-ID", description="of the last event seen: go on there")
 ]
 
 
@@ -115,7 +116,7 @@ def router(server: Context) -> APIRouter:
             **answers(404),
             200: {
                 "description": "Server-sent events: state, progress, message, end",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+                "content": {"text/event-stream": {}},
             },
             204: {"description": "The job has ended and the client has seen its end"},
         },
@@ -123,7 +124,8 @@ def router(server: Context) -> APIRouter:
     )
     async def follow(id: Id, last: LastEventId = None) -> Response:
         job = jobs.get(id)
-        after = int(last) if last is not None else None
+        known = last is not None and re.fullmatch(r"[0-9]{1,15}", last) is not None
+        after = int(last) if last is not None and known else None
         if after is not None and job.now.state in FINISHED:
             size = (job.folder / "stderr").stat().st_size
             if after >= size:

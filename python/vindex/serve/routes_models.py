@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from vindex.serve.context import Context
-from vindex.serve.problems import Problem
 from vindex.serve.schemas import ModelForm, ModelList, TensorList, answers
 
 Id = Annotated[
@@ -37,8 +36,6 @@ def router(server: Context) -> APIRouter:
         cursor: Annotated[int, Query(ge=0, le=2**31)] = 0,
     ) -> Response:
         found = server.models.inspect(id, tensors=True)["tensor_list"]
-        if cursor > len(found):
-            raise Problem(422, "E-USAGE", f"cursor: the model has {len(found)} tensors")
         more = str(cursor + limit) if cursor + limit < len(found) else None
         page = found[cursor : cursor + limit]
         return JSONResponse({"id": id, "total": len(found), "tensors": page, "next_cursor": more})

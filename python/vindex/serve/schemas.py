@@ -149,7 +149,7 @@ class SpectrumForm(BaseModel):
 _ABOUT = {
     400: "The body is no JSON that is accepted",
     401: "A token is needed",
-    403: "A request of another page",
+    403: "A request of another page, or for more memory than a job may have",
     404: "Missing, or not to be seen",
     406: "No media type that is accepted",
     408: "The body took too long",

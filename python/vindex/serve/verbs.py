@@ -69,6 +69,7 @@ REFUSED = {
 PATTERNS = {
     "device": r"^(all|[0-9]{1,3}(,[0-9]{1,3}){0,63})$",
     "worker": r"^[0-9]{1,9}/[0-9]{1,9}$",
+    "ram-budget": r"^[0-9]{1,15}(\.[0-9]{1,6})?([kKmMgGtT]i?)?[bB]?$",
     "direction": r"^[^\x00-\x1f\x7f]{1,1024}$",
 }
 TEXT_PATTERN = r"^[^\x00-\x1f\x7f]{1,4096}$"
@@ -111,6 +112,8 @@ class Option:
         numeric = re.match(r"U?INT|NUMBER", self.values)
         if numeric is None:
             pattern = PATTERNS.get(self.name, TEXT_PATTERN)
+            if re.fullmatch(pattern, "0") is None:
+                return {"type": "string", "pattern": pattern}
             return {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer"}]}
         limits = re.search(r"in \[(-?[0-9.]+) - (-?[0-9.]+)\]", self.values)
         result: dict[str, Any] = {"type": "number" if numeric[0] == "NUMBER" else "integer"}

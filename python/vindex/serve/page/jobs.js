@@ -62,10 +62,11 @@ function draw(job) {
   const time = part("time");
   time.dateTime = new Date(job.created * 1000).toISOString();
   time.textContent = new Date(job.created * 1000).toLocaleString();
-  part(".said").textContent = spoken(job);
+  part(".said").textContent = spoken(job).map((words) => ` · ${words}`).join("");
   part(".doing").hidden = job.state !== "running";
   if (job.progress) progress(job.id, job.progress);
   part(".error").hidden = !job.error;
+  part(".error").classList.toggle("soft", job.state === "cancelled");
   part(".error").textContent = job.error ? `${job.error.id}: ${job.error.text}` : "";
   buttons(job);
   const state = `${job.state} ${job.attempt}`;
@@ -87,7 +88,7 @@ function spoken(job) {
   }
   if (job.finished && job.started) words.push(`took ${duration(job.finished - job.started)}`);
   if (job.attempt > 1) words.push(`start ${job.attempt}`);
-  return words.join(" · ");
+  return words;
 }
 
 function progress(id, data) {
