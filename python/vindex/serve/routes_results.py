@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
-import math
 import re
 from typing import Annotated, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from vindex.serve import files, tables
@@ -78,22 +76,6 @@ def encoded(table: pa.Table, kind: str) -> bytes:
     return sink.getvalue()
 
 
-def finite(value: Any) -> Any:
-    """A value as JSON has it: null for NaN and infinite ones, in lists too."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return [finite(item) for item in value] if isinstance(value, list) else value
-
-
-def _cells(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_finite(column), column, pa.scalar(None, column.type))
-        return list(column.to_pylist())
-    values = column.to_pylist()
-    nested = pa.types.is_fixed_size_list(column.type)
-    return [finite(value) for value in values] if nested else list(values)
-
-
 def _cursor(text: str | None, identity: tables.Identity) -> int:
     """Place of a cursor among the filtered rows. Raises Problem: 422, 409."""
     if text is None:
@@ -108,6 +90,38 @@ def _cursor(text: str | None, identity: tables.Identity) -> int:
 
 def _mark(identity: tables.Identity) -> str:
     return f"{hash(identity) & (2**64 - 1):016x}"
+
+
+def rows_answer(
+    table: tables.Table,
+    layer: str | None,
+    role: str | None,
+    block: str | None,
+    columns: str | None,
+    limit: int,
+    cursor: str | None,
+    kind: str,
+) -> bytes:
+    """One page of rows in a media type. Raises Problem: 422, 409."""
+    start = _cursor(cursor, table.identity)
+    names = tables.chosen(table, columns.split(",") if columns else [])
+    found = tables.filtered(
+        table, layer, role.split(",") if role else [], block.split(",") if block else []
+    )
+    end = start + (min(limit, MAX_JSON_ROWS) if kind == JSON else limit)
+    rows = found[start:end]
+    if kind != JSON:
+        return encoded(pa.table({name: table.columns[name].arrow(rows) for name in names}), kind)
+    cells = zip(*(table.columns[name].cells(rows) for name in names), strict=True)
+    body = {
+        "table": table.name,
+        "status": table.status,
+        "total": len(found),
+        "columns": names,
+        "rows": [dict(zip(names, row, strict=True)) for row in cells],
+        "next_cursor": f"{end}-{_mark(table.identity)}" if end < len(found) else None,
+    }
+    return to_json(body, inf_nan_mode="null")
 
 
 def router(server: Context) -> APIRouter:
@@ -132,7 +146,7 @@ def router(server: Context) -> APIRouter:
         responses={**answers(404, 406, 409), **_documented("Rows")},
         summary="Rows of a results file, statistics beside their nulls",
     )
-    def matrix(
+    async def matrix(
         id: Id,
         layer: Annotated[
             str | None,
@@ -147,36 +161,20 @@ def router(server: Context) -> APIRouter:
         accept: Accept = "*/*",
     ) -> Response:
         kind = accepted(accept)
-        found = server.tables.get(jobs.get(id), table)
-        start = _cursor(cursor, found.identity)
-        if kind == JSON:
-            limit = min(limit, MAX_JSON_ROWS)
-        key = (found.identity, table, layer, role, block, columns, limit, start, kind)
-        answer = server.answers.get(key)
-        if answer is None:
-            names = tables.chosen(found, columns.split(",") if columns else [])
-            rows = tables.filtered(
-                found, layer, role.split(",") if role else [], block.split(",") if block else []
-            )
-            part = found.columns.select(names).take(pa.array(rows[start : start + limit]))
-            if kind == JSON:
-                end = start + limit
-                values = [_cells(part[name]) for name in names]
-                body = {
-                    "table": table or "matrix",
-                    "status": found.status,
-                    "total": len(rows),
-                    "columns": names,
-                    "rows": [
-                        dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)
-                    ],
-                    "next_cursor": (f"{end}-{_mark(found.identity)}" if end < len(rows) else None),
-                }
-                answer = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
-            else:
-                answer = encoded(part, kind)
-            server.answers.keep(key, answer)
-        return Response(answer, headers={"Vary": "Accept"}, media_type=kind)
+        job = jobs.get(id)
+        asked = (layer, role, block, columns, limit, cursor, kind)
+
+        def answer() -> bytes:
+            return rows_answer(server.tables.get(job, table), *asked)
+
+        # What was asked before needs no thread.
+        identity = tables.identity_now(job)
+        content = server.answers.get((identity, table, asked))
+        if content is None:
+            content = await run_in_threadpool(answer)
+            if identity == tables.identity_now(job):
+                server.answers.keep((identity, table, asked), content)
+        return Response(content, headers={"Vary": "Accept"}, media_type=kind)
 
     @routes.get(
         "/{id}/spectrum",
@@ -201,11 +199,9 @@ def router(server: Context) -> APIRouter:
                 headers={"Vary": "Accept"},
                 media_type=kind,
             )
-        plain = {
-            name: finite(value.tolist() if isinstance(value, np.ndarray) else value)
-            for name, value in found.items()
-        }
-        return JSONResponse(plain, headers={"Vary": "Accept"})
+        found |= {name: found[name].tolist() for name in ("sigma", "sigma_null")}
+        content = to_json(found, inf_nan_mode="null")
+        return Response(content, headers={"Vary": "Accept"}, media_type=JSON)
 
     binary = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     for kind in sorted({*files.TYPES.values(), "text/plain; charset=utf-8"}):

@@ -16,7 +16,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from vindex.serve.confine import OutsideError, open_beneath
 from vindex.serve.inputs import result_name
@@ -31,6 +30,40 @@ DEFAULT_LIST = 32
 _FIRST = ("tensor", "tensor_a", "tensor_b", "slice", "layer", "block", "role", "expert", "rows",
           "cols", "encoding", "encoding_a", "encoding_b", "status", "reason")  # fmt: skip
 Identity = tuple[int, int, int, int]
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: numbers, or texts as places in a list of them.
+
+    Attributes:
+        values: `[row]` or `[row, k]`.
+        names: the texts, or None for numbers.
+    """
+
+    values: np.ndarray[Any, np.dtype[Any]]
+    names: tuple[str, ...] | None
+
+    def cells(self, rows: Rows) -> list[Any]:
+        """Values of some rows as Python has them; NaN stays NaN."""
+        part = self.values[rows].tolist()
+        return part if self.names is None else [self.names[place] for place in part]
+
+    def arrow(self, rows: Rows) -> pa.Array:
+        """Values of some rows as Arrow has them."""
+        part = self.values[rows]
+        if self.names is not None:
+            return pa.DictionaryArray.from_arrays(pa.array(part), pa.array(self.names, pa.string()))
+        if part.ndim == 2:
+            return pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), part.shape[1])
+        return pa.array(part)
+
+    def among(self, wanted: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows have one of some texts."""
+        known = self.names or ()
+        places = [known.index(text) for text in wanted if text in known]
+        return np.isin(self.values, places)
 
 
 @dataclass(frozen=True)
@@ -38,16 +71,25 @@ class Table:
     """One table of a results file.
 
     Attributes:
+        name: of its group.
         identity: device, inode, size and time of the file that it was read from.
         status: "complete" or "partial", of the file.
-        columns: by name, all of one length; texts are dictionaries, NaN is NaN.
+        count: rows.
+        columns: by name, all of `count` rows.
         defaults: names that are shown where nobody says which.
     """
 
+    name: str
     identity: Identity
     status: str
-    columns: pa.Table
+    count: int
+    columns: dict[str, Column]
     defaults: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all columns, about."""
+        return sum(column.values.nbytes for column in self.columns.values())
 
 
 def open_result(job: Job) -> int:
@@ -65,6 +107,15 @@ def identity_of(descriptor: int) -> Identity:
     """What changes whenever a file is published anew."""
     found = os.fstat(descriptor)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def identity_now(job: Job) -> Identity:
+    """Identity of a job's results file as it is now. Raises Problem (404)."""
+    descriptor = open_result(job)
+    try:
+        return identity_of(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open(descriptor: int) -> h5py.File:
@@ -103,17 +154,15 @@ def _order(name: str) -> tuple[int, str, str]:
     return place, statistic if null else name, name
 
 
-def _column(data: h5py.Dataset) -> pa.Array:
+def _column(data: h5py.Dataset) -> Column:
     values = data[()]
     if values.dtype == object:
-        return pa.array([_text(value) for value in values], pa.string()).dictionary_encode()
+        names, codes = np.unique([_text(value) for value in values], return_inverse=True)
+        return Column(codes.astype(np.int32), tuple(names.tolist()))
     meanings = data.attrs.get("flag_meanings")
     if meanings is not None:
-        names = pa.array(_text(meanings).split())
-        return pa.DictionaryArray.from_arrays(pa.array(values.astype(np.int32)), names)
-    if values.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
-    return pa.array(values)
+        return Column(values.astype(np.int32), tuple(_text(meanings).split()))
+    return Column(values, None)
 
 
 def _read(descriptor: int, name: str | None) -> Table:
@@ -124,7 +173,7 @@ def _read(descriptor: int, name: str | None) -> Table:
             raise Problem(404, "E-RESULTS-DATA", f"no such table; there are: {', '.join(names)}")
         group = file[name or names[0]]
         count = group[name or names[0]].shape[0]
-        columns: dict[str, pa.Array] = {}
+        columns: dict[str, Column] = {}
         defaults = []
         for column, data in sorted(group.items(), key=lambda item: _order(item[0])):
             wide = data.shape[1] if data.ndim == 2 else 1
@@ -137,7 +186,7 @@ def _read(descriptor: int, name: str | None) -> Table:
             if wide <= DEFAULT_LIST:
                 defaults.append(column)
         status = _text(file.attrs.get("status", ""))
-    return Table(identity, status, pa.table(columns), tuple(defaults))
+    return Table(name or names[0], identity, status, count, columns, tuple(defaults))
 
 
 class Tables:
@@ -172,9 +221,7 @@ class Tables:
     def _keep(self, key: tuple[Identity, str | None], table: Table) -> None:
         self._kept[key] = table
         self._reading.pop(key, None)
-        while len(self._kept) > 1 and sum(t.columns.nbytes for t in self._kept.values()) > (
-            KEPT_BYTES
-        ):
+        while len(self._kept) > 1 and sum(t.nbytes for t in self._kept.values()) > KEPT_BYTES:
             self._kept.popitem(last=False)
 
 
@@ -216,12 +263,12 @@ def spectrum(job: Job, table: Table, tensor: str, slice_: int | None) -> dict[st
             the tensor has several slices and none is named.
     """
     columns = table.columns
-    if not {"tensor", "slice", "rows", "cols", "mp_scale"} <= set(columns.column_names):
+    if not {"tensor", "slice", "rows", "cols", "mp_scale"} <= set(columns):
         raise Problem(404, "E-RESULTS-KIND", "a results file without spectra")
-    mask = pc.equal(pc.cast(columns["tensor"], pa.string()), tensor)
+    mask = columns["tensor"].among([tensor])
     if slice_ is not None:
-        mask = pc.and_(mask, pc.equal(columns["slice"], slice_))
-    rows = np.flatnonzero(mask.to_numpy())
+        mask &= columns["slice"].values == slice_
+    rows = np.flatnonzero(mask)
     if len(rows) == 0:
         raise not_found("matrix")
     if len(rows) > 1:
@@ -243,7 +290,7 @@ def spectrum(job: Job, table: Table, tensor: str, slice_: int | None) -> dict[st
         os.close(descriptor)
 
     def cell(name: str) -> Any:
-        return columns[name][row].as_py()
+        return columns[name].values[row].item()
 
     null = noise_spectrum(cell("rows"), cell("cols"), cell("mp_scale"), len(sigma))
     return {
@@ -266,20 +313,14 @@ def numbers(text: str) -> list[tuple[int, int]]:
     return result
 
 
-def filtered(
-    table: Table, layer: str | None, role: Sequence[str], block: Sequence[str]
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def filtered(table: Table, layer: str | None, role: Sequence[str], block: Sequence[str]) -> Rows:
     """Row numbers that pass every filter. Raises Problem (422)."""
-    columns = table.columns
-    mask = np.ones(columns.num_rows, dtype=bool)
+    mask = np.ones(table.count, dtype=bool)
     for name, wanted in (("role", role), ("block", block)):
         if wanted:
-            _require(table, name)
-            found = pc.is_in(pc.cast(columns[name], pa.string()), pa.array(list(wanted)))
-            mask &= found.to_numpy()
+            mask &= _known(table, name).among(wanted)
     if layer is not None:
-        _require(table, "layer")
-        values = columns["layer"].to_numpy()
+        values = _known(table, "layer").values
         try:
             ranges = numbers(layer)
         except ValueError:
@@ -288,9 +329,10 @@ def filtered(
     return np.flatnonzero(mask)
 
 
-def _require(table: Table, name: str) -> None:
-    if name not in table.columns.column_names:
+def _known(table: Table, name: str) -> Column:
+    if name not in table.columns:
         raise Problem(422, "E-COLUMN", f"this table has no column `{name}`")
+    return table.columns[name]
 
 
 def chosen(table: Table, columns: Sequence[str]) -> list[str]:
@@ -301,7 +343,7 @@ def chosen(table: Table, columns: Sequence[str]) -> list[str]:
     if not columns:
         return list(table.defaults)
     result: dict[str, None] = {}
-    there = set(table.columns.column_names)
+    there = table.columns
     for name in columns:
         if name not in there:
             raise Problem(422, "E-COLUMN", f"no column `{name[:100]}`")
