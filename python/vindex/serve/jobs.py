@@ -38,6 +38,7 @@ log = logging.getLogger("vindex.serve")
 # command resumes, but not for ever.
 MAX_LOSSES = 3
 LOOK_SECONDS = 0.1
+_NEVER_BEGAN = ("E-STOPPED", "cancelled before it began")
 # Names that runs are given, see `inputs`.
 _MODELS = re.compile(r"(?<![\w./-])models/")
 _OTHER_JOB = re.compile(rf"\.\./({JOB_ID})/{OUT}/")
@@ -139,11 +140,11 @@ class Jobs:
         with self._lock:
             job = self.get(id)
             if job.now.state == QUEUED:
-                job.now.cancel = True
-                self._end(job, CANCELLED, None, ("E-STOPPED", "cancelled before it began"))
+                records.mark_cancelled(job, True)
+                self._end(job, CANCELLED, None, _NEVER_BEGAN)
             elif job.now.state == RUNNING:
                 if not job.now.cancel:
-                    job.now.cancel = True
+                    records.mark_cancelled(job, True)
                     records.save(job)
                 self._tell(job)
             else:
@@ -285,6 +286,8 @@ class Jobs:
                 self._keys[job.key] = job.id
             if job.now.state == RUNNING:
                 self._look_at(job)
+            elif job.now.state == QUEUED and job.now.cancel:
+                self._end(job, CANCELLED, None, _NEVER_BEGAN)
 
     def _start(self, job: Job) -> None:
         settings = self._settings
@@ -342,6 +345,7 @@ class Jobs:
 
     def _queue_again(self, job: Job, losses: int) -> None:
         now = job.now
+        records.mark_cancelled(job, False)
         job.now = State(
             attempt=now.attempt, losses=losses, queued=time.time(), progress=now.progress,
             stderr_from=now.stderr_from,

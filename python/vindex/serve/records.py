@@ -3,6 +3,8 @@
 request.json   what was asked, written once before the job is answered
 state.json     where it stands, replaced as a whole
 exit           empty; `supervise` renames it to exit-N-CODE
+go             empty; renamed to `cancel` when a client cancels the job. Like the renaming of
+               `exit`, this needs no room on a full disk
 lock, process-N.json, stdout, stderr   of `supervise`
 models         a link to --models, so that the program is given relative names
 out            what the program writes; tmp: its temporary files
@@ -109,7 +111,7 @@ def create(jobs: Path, job: Job) -> None:
         temporary.mkdir(mode=0o700)
         (temporary / OUT).mkdir()
         (temporary / "tmp").mkdir()
-        for name in ("exit", "lock", "stdout", "stderr"):
+        for name in ("exit", "go", "lock", "stdout", "stderr"):
             (temporary / name).touch(mode=0o600)
         asked = {**asdict(job.request), "created": job.created, "key": job.key, "body": job.body}
         write_json(temporary / "request.json", asked)
@@ -120,6 +122,15 @@ def create(jobs: Path, job: Job) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(job.folder, ignore_errors=True)
         raise
+
+
+def mark_cancelled(job: Job, cancelled: bool) -> None:
+    """Keeps that a job shall end, or that it shall not any more."""
+    job.now.cancel = cancelled
+    names = ("go", "cancel") if cancelled else ("cancel", "go")
+    with suppress(OSError):
+        os.rename(job.folder / names[0], job.folder / names[1])
+        sync_folder(job.folder)
 
 
 def save(job: Job) -> bool:
@@ -136,6 +147,7 @@ def load(folder: Path) -> Job:
     """A job from its folder. Raises OSError, ValueError, KeyError or TypeError where damaged."""
     asked = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     state = State(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
+    state.cancel = state.cancel or (folder / "cancel").exists()
     request = Request(
         verb=asked["verb"],
         model=asked["model"],

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic_core import to_json
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from vindex.serve import files, tables
@@ -24,6 +25,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
 MAX_ROWS = 1_000_000
 MAX_JSON_ROWS = 10_000
+READERS = 2
 Id = Annotated[str, Path(json_schema_extra={"pattern": JobId}, description="id of the job")]
 # The document says it by the media types of the answers, as it has to.
 Accept = Annotated[str, Header(include_in_schema=False)]
@@ -129,6 +131,11 @@ def router(server: Context) -> APIRouter:
     routes = APIRouter(prefix="/v1/results", tags=["results"])
     jobs = server.jobs
 
+    @functools.cache
+    def readers() -> CapacityLimiter:
+        # More threads would only take the interpreter from each other, and from the event loop.
+        return CapacityLimiter(READERS)
+
     @routes.get("/{id}", response_model=ResultForm, responses=answers(404), summary="Outputs")
     def one(id: Id) -> Response:
         job = jobs.get(id)
@@ -171,7 +178,7 @@ def router(server: Context) -> APIRouter:
         identity = tables.identity_now(job)
         content = server.answers.get((identity, table, asked))
         if content is None:
-            content = await run_in_threadpool(answer)
+            content = await to_thread.run_sync(answer, limiter=readers())
             if identity == tables.identity_now(job):
                 server.answers.keep((identity, table, asked), content)
         return Response(content, headers={"Vary": "Accept"}, media_type=kind)
