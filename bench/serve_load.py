@@ -93,7 +93,7 @@ def main():
         synthesize("kimi-k2-mini", models / "model")
         server = Server(models, pathlib.Path(folder, "work"))
         job = server.run("measure", "model")["id"]
-        result = server.work / "jobs" / job / "out" / "result.h5"
+        result = server.work / "jobs" / job / "out" / "model.h5"
         enlarge(result, result.with_name("large.h5"))
         result.with_name("large.h5").rename(result)
         path = f"/v1/results/{job}/matrix"

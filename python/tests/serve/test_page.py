@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from serving import LONG, Server
 
+from vindex import _program
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = os.environ.get("VINDEX_BROWSER_REQUIRED") == "1"
 HOSTILE = "<img src=x onerror=document.title='taken'>"
@@ -90,12 +92,12 @@ def test_a_measurement_from_form_to_file(page: Any, own_server: Callable[..., Se
     page.fill("input[name=layers]", "1-2")
     page.keyboard.press("Enter")
     card = page.locator("#jobs .job").first
-    card.locator("text=result.h5").wait_for(timeout=60_000)
+    card.locator("text=kimi.h5").wait_for(timeout=60_000)
     assert card.locator(".state").inner_text() == "done"
     assert "kimi" in card.inner_text()
     assert "layers 1-2" in card.inner_text()
     with page.expect_download() as download:
-        card.locator("a", has_text="result.h5").click()
+        card.locator("a", has_text="kimi.h5").click()
     assert Path(download.value.path()).read_bytes()[:4] == b"\x89HDF"
     with page.context.expect_page() as printed:
         card.locator("a", has_text="stdout").click()
@@ -248,4 +250,27 @@ def test_everything_is_reached_by_keyboard(page: Any, server: Server, measured: 
             )
         )
     assert {"To the jobs", "Choose kimi", "model", "layers", "blocks", "mode", "Measure"} <= seen
-    assert any("result.h5" in name for name in seen)
+    assert any("kimi.h5" in name for name in seen)
+
+
+@pytest.mark.skipif("report" not in _program.commands(), reason="this program writes no reports")
+def test_reports_have_no_origin(page: Any, own_server: Callable[..., Server]) -> None:
+    """A report shows its charts, and can neither read nor ask anything of this server."""
+    server = own_server()
+    measured = server.run("measure", "kimi")["id"]
+    page.goto(server.url)
+    page.locator(".job button", has_text="Report").click()
+    link = page.locator(".job a", has_text="report.html")
+    link.wait_for(timeout=60_000)
+    assert "report measure kimi" in link.locator("xpath=ancestor::li[@data-id]").inner_text()
+    id = link.locator("xpath=ancestor::li[@data-id]").get_attribute("data-id")
+    assert_clean(page, server)
+    page.goto(f"{server.url}/v1/results/{id}/file")
+    page.wait_for_selector("#overview svg", timeout=60_000)
+    assert page.errors == []
+    assert page.evaluate("self.origin") == "null"
+    asked = f"fetch('/v1/results/{measured}').then(r => r.text(), e => 'refused')"
+    assert page.evaluate(asked) == "refused"
+    assert page.evaluate(
+        "(() => { try { return document.cookie } catch { return 'refused' } })()"
+    ) == ("refused")

@@ -23,7 +23,7 @@ from vindex.serve.tables import numbers
 
 @pytest.fixture(scope="session")
 def file(server: Server, measured: str) -> Any:
-    with h5py.File(server.work / "jobs" / measured / "out" / "result.h5") as opened:
+    with h5py.File(server.work / "jobs" / measured / "out" / "kimi.h5") as opened:
         yield opened
 
 
@@ -38,7 +38,7 @@ def test_summary(server: Server, measured: str) -> None:
     assert found["attributes"]["schema_name"] == "vindex-results"
     assert found["attributes"]["matrices_measured"] == 181
     assert found["tables"]["matrix"]["rows"] == 181
-    assert found["files"][0]["name"] == "result.h5"
+    assert found["files"][0]["name"] == "kimi.h5"
     assert "p64" in found["spectra"]
     assert "/tmp" not in json.dumps(found)
 
@@ -215,7 +215,7 @@ def test_files_by_name(server: Server, measured: str) -> None:
     assert "lm_head" in printed.text
     assert printed.headers["content-security-policy"].startswith("sandbox")
     for name in ("../state.json", "../request.json", "/etc/passwd", "nosuch", "..", "stderr",
-                 "result.h5/", "models/kimi/config.json"):  # fmt: skip
+                 "kimi.h5/", "models/kimi/config.json"):  # fmt: skip
         answer = server.client.get(path, params={"name": name})
         assert_problem(answer, 404, "E-FILE-MISSING")
 
@@ -249,7 +249,7 @@ def test_kinds_without_spectra(server: Server, measured: str) -> None:
 def test_a_file_that_is_none(server: Server, own_server: Callable[..., Server]) -> None:
     own = own_server()
     id = own.run("measure", "kimi")["id"]
-    (own.work / "jobs" / id / "out" / "result.h5").write_bytes(b"no HDF5")
+    (own.work / "jobs" / id / "out" / "kimi.h5").write_bytes(b"no HDF5")
     for part in ("", "/matrix", "/spectrum?tensor=x"):
         answer = own.client.get(f"/v1/results/{id}{part}")
         assert_problem(answer, 422, "E-RESULTS-OPEN")

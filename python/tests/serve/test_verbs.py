@@ -23,7 +23,7 @@ PLAIN_TEXTS = {
 
 
 def locate(kind: verbs.Kind, identifier: str) -> str:
-    return f"<{kind.name} {identifier}>"
+    return f"models/{identifier}" if kind is verbs.Kind.INPUT else f"<{kind.name} {identifier}>"
 
 
 def check(body: Any) -> verbs.Request:
@@ -52,13 +52,29 @@ def test_arguments_of_a_measurement() -> None:
         {"verb": "measure", "model": "kimi", "options": {"layers": "1-3", "vectors": 2,
          "no-spectra": True, "heads": False}}
     )  # fmt: skip
-    assert request.output == "result.h5"
+    assert request.output == "kimi.h5"
     assert request.arguments[0] == "measure"
-    assert request.arguments[-2:] == ("--", "<INPUT kimi>")
+    assert request.arguments[-2:] == ("--", "models/kimi")
     assert set(request.arguments[1:-2]) == {
-        "--layers=1-3", "--vectors=2", "--no-spectra", "--output=out/result.h5",
+        "--layers=1-3", "--vectors=2", "--no-spectra", "--output=out/kimi.h5",
         "--ram-budget=1000", "--progress=json",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("places", "name"),
+    [
+        (["models/kimi"], "kimi.h5"),
+        (["models/a/b-Q4_K_M.gguf", "models/c"], "b-Q4_K_M-c.h5"),
+        (["../0/out/kimi.h5.parts", "../1/out/kimi.h5.parts"], "kimi.h5"),
+        (["models/<script>"], "script.h5"),
+        (["models/\u2603"], "result.h5"),
+        ([], "result.h5"),
+        (["models/" + "x" * 200], "x" * 60 + ".h5"),
+    ],
+)
+def test_results_are_named_after_models(places: list[str], name: str) -> None:
+    assert verbs.results_name(places) == name
 
 
 def test_spellings_of_one_option() -> None:
@@ -71,7 +87,7 @@ def test_spellings_of_one_option() -> None:
 
 def test_second_models_results_and_files_are_located() -> None:
     request = check({"verb": "compare", "model": "a", "options": {"b": "b"}})
-    assert request.arguments[-3:] == ("--", "<INPUT a>", "<INPUT b>")
+    assert request.arguments[-3:] == ("--", "models/a", "models/b")
     id = "0" * 20
     request = check({"verb": "export", "model": id, "options": {"format": "csv"}})
     assert request.arguments[-1] == f"<RESULT {id}>"
@@ -80,11 +96,11 @@ def test_second_models_results_and_files_are_located() -> None:
     assert request.arguments[-3:] == (f"<PARTS {id}>",) * 3
     for name in ("imatrix", "model-config"):
         request = check({"verb": "measure", "model": "m", "options": {name: "f"}})
-        assert f"--{name}=<INPUT f>" in request.arguments
+        assert f"--{name}=models/f" in request.arguments
 
 
 def test_directions_are_words_or_files() -> None:
-    for text, word in (("singular 3", "singular 3"), ("v.npy", "<INPUT v.npy>")):
+    for text, word in (("singular 3", "singular 3"), ("v.npy", "models/v.npy")):
         request = check({"verb": "edit.delete", "model": "m", "options": {"direction": [text]}})
         assert f"--direction={word}" in request.arguments
         assert request.output == "edited"

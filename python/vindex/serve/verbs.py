@@ -443,7 +443,8 @@ def _main_name(verb: str, options: Mapping[str, Any], places: list[str]) -> str:
     if verb == "export":
         return _FORMATS.get(str(options.get("format")), "export")
     if verb == "organ.measure":
-        return "result.h5" if len(places) == 1 and "fleet" not in options else "measured"
+        single = len(places) == 1 and "fleet" not in options
+        return results_name(places) if single else "measured"
     if verb.startswith("edit."):
         suffix = PurePosixPath(places[0]).suffix if places else ""
         if options.get("as") == "lora":
@@ -453,4 +454,13 @@ def _main_name(verb: str, options: Mapping[str, Any], places: list[str]) -> str:
         "report": "report.html", "decode": "decoded.f32", "synth": "model",
         "organ.extract": "organs", "organ.assemble": "assembled.gguf",
         "organ.graft": "grafted.gguf", "organ.purify": "purified.gguf",
-    }.get(verb, "result.h5")  # fmt: skip
+    }.get(verb, results_name(places))  # fmt: skip
+
+
+def results_name(places: list[str]) -> str:
+    """Name of a results file: that of its model, or of both; people see it in reports."""
+    stems = []
+    for place in places[:2]:
+        stem = re.sub(r"(\.(safetensors|gguf|h5|parts|npy))+$", "", PurePosixPath(place).name)
+        stems.append(re.sub(r"[^A-Za-z0-9._-]", "_", stem).strip("._-")[:60])
+    return f"{'-'.join(dict.fromkeys(filter(None, stems))) or 'result'}.h5"

@@ -19,7 +19,8 @@ export function show(jobs, first) {
   for (const job of jobs) if (!cards.has(job.id)) cards.set(job.id, card());
   if (first) list.prepend(...jobs.map((job) => cards.get(job.id).item));
   else list.append(...jobs.map((job) => cards.get(job.id).item));
-  for (const job of jobs) if (!streams.has(job.id)) draw(job);
+  // The earliest first: later ones name them.
+  for (const job of [...jobs].reverse()) if (!streams.has(job.id)) draw(job);
   follow(jobs);
   document.querySelector("#no-jobs").hidden = cards.size > 0;
 }
@@ -47,13 +48,14 @@ function follow(jobs) {
 function card() {
   const item = document.querySelector("#job").content.cloneNode(true).querySelector("li");
   const part = (name) => item.querySelector(name);
-  return { item, part, shown: "" };
+  return { item, part, shown: "", about: "" };
 }
 
 function draw(job) {
   const { item, part } = cards.get(job.id);
   item.dataset.id = job.id;
   item.dataset.state = job.state;
+  cards.get(job.id).about = `${job.verb} ${subject(job)}`;
   part(".verb").textContent = job.verb;
   part(".model").textContent = subject(job);
   part(".state").textContent =
@@ -76,15 +78,21 @@ function draw(job) {
   }
 }
 
+/** What a job works on, for people: models by name, results by the job that made them. */
 function subject(job) {
-  const second = job.options.b || job.options.spec || "";
-  return [job.model, second].filter(Boolean).join(" and ");
+  const others = [job.options.b, job.options.spec, job.options.files].flat();
+  return [job.model, ...others].filter(Boolean).map(named).join(" and ");
+}
+
+function named(id) {
+  const known = cards.get(id.replace(/^job:/, ""));
+  return known && known.about ? known.about : id;
 }
 
 function spoken(job) {
   const words = [];
   for (const [name, value] of Object.entries(job.options)) {
-    if (name !== "b" && name !== "spec") words.push(value === true ? name : `${name} ${value}`);
+    if (!["b", "spec", "files"].includes(name)) words.push(value === true ? name : `${name} ${value}`);
   }
   if (job.finished && job.started) words.push(`took ${duration(job.finished - job.started)}`);
   if (job.attempt > 1) words.push(`start ${job.attempt}`);
@@ -119,21 +127,21 @@ function button(text, label, press) {
 
 function buttons(job) {
   const wanted = [];
-  const named = `${job.verb} ${subject(job)}`;
+  const title = `${job.verb} ${subject(job)}`;
   if (!ENDED.has(job.state) && !job.cancel_requested) {
     const stop = () => ask(`/v1/jobs/${job.id}`, { method: "DELETE" }).then(draw);
-    wanted.push(["Cancel", `Cancel ${named}`, stop]);
+    wanted.push(["Cancel", `Cancel ${title}`, stop]);
   }
   if (job.resumable) {
     const again = () => ask(`/v1/jobs/${job.id}/resume`, { method: "POST" }).then(draw);
-    wanted.push(["Resume", `Resume ${named}`, again]);
+    wanted.push(["Resume", `Resume ${title}`, again]);
   }
   if (canReport && job.verb === "measure" && ENDED.has(job.state) && job.progress) {
     const report = async () => {
       await queue({ verb: "report", model: job.id });
       tell("A report is being written; it will be among the jobs.");
     };
-    wanted.push(["Report", `Write a report of ${named}`, report]);
+    wanted.push(["Report", `Write a report of ${title}`, report]);
   }
   const { part } = cards.get(job.id);
   const names = wanted.map(([text]) => text).join();
