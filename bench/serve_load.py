@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Load on vindex-serve: rows of a file of 69,120 matrices, asked for by many clients at once.
 
-    bench/serve_load.py VINDEX [--clients 32] [--repeats 5] [--seconds 4] > RESULTS.json
+    bench/serve_load.py VINDEX [--clients 32] [--repeats 5] [--seconds 4] [--kills 200] > RESULTS.json
 
 VINDEX is the program; the server is the Python of this script (`pip install 'vindex[serve]'`). The file has the columns of
 `vindex measure`, of a small model, its rows repeated with h5py. Every client keeps one connection and asks again as soon as
 it is answered. Clients and server share the cores of this machine. Prints the form of bench/check_form.py: a sample is
-the time between two answers, or the time that 99 % of the answers stayed below, of one repeat.
+the time between two answers, or the time that 99 % of the answers stayed below, of one repeat. With --kills also the share
+of jobs that are lost when the server is killed that often (python/tests/serve/kill_walk.py).
 """
 import argparse
 import asyncio
@@ -26,6 +27,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python" / "tests" / "serve"))
 from organ_speed import cpu_name  # pylint: disable=wrong-import-position
+import kill_walk  # pylint: disable=wrong-import-position
 from serving import Server, synthesize  # pylint: disable=wrong-import-position
 
 ROWS = 69120
@@ -84,6 +86,7 @@ def main():
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--kills", type=int, default=0)
     arguments = parser.parse_args()
     os.environ["VINDEX_PROGRAM"] = arguments.vindex
     rows = []
@@ -129,6 +132,13 @@ def main():
         rows.append({"name": "probe.serve.first_answer", **shared, "route": "GET .../matrix, the file read for the first time",
                      "batch": 1, "samples": [round(1e6 * opening, 1)]})
         server.stop()
+        if arguments.kills:
+            counts = kill_walk.walk(models, pathlib.Path(folder, "walk"), arguments.kills)
+            assert not kill_walk.failed(counts), counts
+            lost = 1 - counts["states"]["done"] / counts["answered"]
+            rows.append({"name": "probe.serve.lost_jobs", "route": "kill -9 of the server at random moments", "backend": "cpu",
+                         "rows": 0, "cols": 0, "batch": arguments.kills, "encoding": "JSON", "unit": "share", "samples": [lost],
+                         "limit": None, "peer": None, "note": json.dumps(counts)})
     print(json.dumps({
         "schema": "vindex-bench/1",
         "commit": subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True,
@@ -138,7 +148,7 @@ def main():
                  "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, "blas": "none used"},
         "gpu": None,
         "command": f"bench/serve_load.py vindex --clients {arguments.clients} --repeats {arguments.repeats} "
-                   f"--seconds {arguments.seconds:g}",
+                   f"--seconds {arguments.seconds:g} --kills {arguments.kills}",
         "rows": rows}, indent=1))
 
 

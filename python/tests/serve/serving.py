@@ -39,9 +39,10 @@ class Server:
         self.start()
 
     def start(self) -> None:
+        listen = [] if "--listen" in self.flags else ["--listen", "127.0.0.1:0"]
         command = [
             sys.executable, "-m", "vindex.serve", "--models", str(self.models),
-            "--work", str(self.work), "--listen", "127.0.0.1:0", *self.flags,
+            "--work", str(self.work), *listen, *self.flags,
         ]  # fmt: skip
         # The last address is the one of this start.
         before = self.log.stat().st_size if self.log.exists() else 0
@@ -52,6 +53,7 @@ class Server:
             said = self.log.read_bytes()[before:].decode()
             if "http://" in said:
                 self.url = said[said.index("http://") :].split()[0].rstrip("/")
+                self.url = self.url.replace("//0.0.0.0:", "//127.0.0.1:")
                 self.client = httpx.Client(
                     base_url=self.url, headers=self.headers, timeout=60, trust_env=False
                 )

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from serving import Server, assert_problem, raw
+
+from vindex.serve.settings import MAX_CONNECTIONS
 
 JSON = {"Content-Type": "application/json"}
 
@@ -123,6 +127,45 @@ def test_slow_heads_are_ended(server: Server) -> None:
     answer = raw(server, b"GET / HTTP/1.1\r\nHost: x\r\n", seconds=30)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert time.monotonic() - begin < 20
+
+
+def test_too_many_connections_are_503(own_server: Callable[..., Server]) -> None:
+    server = own_server()
+    server.client.close()
+    host, port = server.url.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        for _ in range(MAX_CONNECTIONS):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=20))
+        answer = raw(server, b"")
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"application/problem+json" in answer
+        assert b"E-SERVE-BUSY" in answer
+    server.client = httpx.Client(base_url=server.url, trust_env=False)
+    deadline = time.monotonic() + 20
+    while server.client.get("/health").status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(("listen", "name"), [("0.0.0.0:0", "127.0.0.1"), ("[::1]:0", "[::1]")])
+def test_other_addresses(
+    own_server: Callable[..., Server], tmp_path: Path, listen: str, name: str
+) -> None:
+    """The address that a client has reached is a name of the server, another one is not."""
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("correct-horse-battery")
+    server = own_server(
+        "--listen", listen, "--token-file", str(token), token="correct-horse-battery"
+    )
+    port = server.url.rsplit(":", 1)[1]
+    with httpx.Client(headers=server.headers, trust_env=False) as own:
+        address = f"http://{name}:{port}/v1/jobs"
+        assert own.get(address).status_code == 200
+        assert_problem(own.get(address, headers={"Host": f"192.0.2.7:{port}"}), 421, "E-SERVE-HOST")
+        assert_problem(
+            own.get(address, headers={"Host": f"evil.example:{port}"}), 421, "E-SERVE-HOST"
+        )
 
 
 def test_unknown_routes_and_methods(server: Server) -> None:

@@ -34,12 +34,18 @@ STOP_SECONDS = 10
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's, with a limit on the time that a client takes for its headers."""
+    """uvicorn's, with limits on connections and on the time that a client takes for its headers.
+
+    Its own limit of connections answers with plain text.
+    """
 
     _headers: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(Problem(503, "E-SERVE-BUSY", "too many clients", {"Retry-After": "5"}))
+            return
         self._headers = self.loop.call_later(HEADER_SECONDS, self._slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,7 +140,6 @@ def serve(settings: Settings) -> int:
         "server_header": False,
         "date_header": True,
         "proxy_headers": False,
-        "limit_concurrency": MAX_CONNECTIONS,
         "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
         "timeout_keep_alive": IDLE_SECONDS,
         "timeout_graceful_shutdown": STOP_SECONDS,
