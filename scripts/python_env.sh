@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# A Python environment with the readers that docs/results-file.md names, at the versions of tests/python/requirements.txt, for
-# the tests that run that page's recipes. Does nothing where it is there already. Usage: scripts/python_env.sh [--models | --browser] [FOLDER]
-# --models: with transformers, peft and torch instead (some GB), which scripts/capture.py and the tests beside it need:
-# tests/python/requirements-models.txt, by default in build/python-models.
-# --browser: with Playwright instead, which drives Debian's chromium over pages of `vindex report`: tests/report/requirements.txt, by
-# default in build/python-browser.
+# A Python environment in build/, with what a file of requirements lists; does nothing where it is there already.
+# Usage: scripts/python_env.sh [--models | --browser | --site] [FOLDER]
+# without a flag: the readers that docs/results-file.md names, for the tests that run that page's recipes
+#   (tests/python/requirements.txt, in build/python)
+# --models: transformers, peft and torch (some GB), which scripts/capture.py and the tests beside it need
+#   (tests/python/requirements-models.txt, in build/python-models)
+# --browser: Playwright, which drives Debian's chromium over pages of `vindex report`
+#   (tests/report/requirements.txt, in build/python-browser)
+# --site: Sphinx, for scripts/site.sh (docs/requirements.txt, in build/python-site)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 name=
 wanted=tests/python/requirements.txt
-if [[ "${1:-}" == --models ]]; then
-  name=-models
-  wanted=tests/python/requirements-models.txt
-  shift
-elif [[ "${1:-}" == --browser ]]; then
-  name=-browser
-  wanted=tests/report/requirements.txt
-  shift
-fi
+case "${1:-}" in
+  --models) name=-models wanted=tests/python/requirements-models.txt ;;
+  --browser) name=-browser wanted=tests/report/requirements.txt ;;
+  --site) name=-site wanted=docs/requirements.txt ;;
+esac
+[[ -z "$name" ]] || shift
 folder="${1:-build/python$name}"
 if cmp -s "$wanted" "$folder/requirements.txt"; then
   exit 0
