@@ -73,7 +73,8 @@ def poison(path):
                     dataset.attrs.pop("sha256", None)
         for name in ("command", "settings", "inputs", "environment", "config"):
             dataset = file["run"][name]
-            value = json.dumps([{"path": bad, "sha256": bad, "uri": "http://127.0.0.1/x"}]) if name == "inputs" else json.dumps({"argv": bad, "started": bad, bad: bad})
+            value = json.dumps([{"path": bad, "sha256": bad, "uri": "http://127.0.0.1/x"}]) if name == "inputs" else json.dumps({"argv": bad,
+                "started": bad, bad: bad})
             attributes = {key: value for key, value in dataset.attrs.items() if key != "sha256"}
             del file["run"][name]
             made = file["run"].create_dataset(name, data=value, dtype=text)
@@ -91,7 +92,8 @@ STATE = r"""() => {
       .filter((one) => !one.closest("head") && !one.matches("form.vega-bindings:empty")).map((one) => one.outerHTML.slice(0, 80)),
     scripts: all.filter((one) => one.tagName === "SCRIPT" && one.type !== "application/json").length,
     handlers: all.flatMap((one) => one.getAttributeNames().filter((name) => /^on/i.test(name))),
-    links: all.flatMap((one) => ["href", "src", "xlink:href", "srcset", "action"].map((name) => one.getAttribute(name)).filter((value) => value && !/^(#|data:,)/.test(value))),
+    links: all.flatMap((one) => ["href", "src", "xlink:href", "srcset",
+        "action"].map((name) => one.getAttribute(name)).filter((value) => value && !/^(#|data:,)/.test(value))),
     styles: all.map((one) => one.getAttribute("style") ?? "").filter((style) => /url\(/.test(style)),
     fills: all.map((one) => one.getAttribute("fill") ?? "").filter((fill) => /url\((?!#hatch-)/.test(fill)),
   };

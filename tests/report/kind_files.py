@@ -84,5 +84,6 @@ class Maker:
         self.write_unfinished_experts()
         self.run("experts", self.path_of("unfinished"), "-o", self.path_of("unfinished.h5"))
         self.run("compare", self.path_of("unfinished"), self.path_of("unfinished"), "-o", self.path_of("equal.h5"), "--delta")
-        return {"unfinished.h5": "experts", "equal.h5": "compare", "pairs.h5": "compare", "unpaired.h5": "compare", "experts.h5": "experts", "cka.h5": "cka", "routing.h5": "routing",
+        return {"unfinished.h5": "experts", "equal.h5": "compare", "pairs.h5": "compare", "unpaired.h5": "compare", "experts.h5": "experts",
+            "cka.h5": "cka", "routing.h5": "routing",
                 "activations.h5": "activations"}

@@ -32,7 +32,8 @@ def written(large, out):
     call(VINDEX, "report", large, "-o", out, "-q")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"page_bytes": os.path.getsize(out), "seconds_to_write": round(time.monotonic() - begun, 2), "processor_seconds_to_write": round(processor, 2)}
+    return {"page_bytes": os.path.getsize(out), "seconds_to_write": round(time.monotonic() - begun, 2),
+        "processor_seconds_to_write": round(processor, 2)}
 
 
 def require_cells(watched, large):

@@ -53,7 +53,8 @@ def require_tooltip(watched, files):
     mark = watched.marks("overview", "overview", "cell")[-1][-1]
     rows = files[-1].groups()[mark["layer"], mark["block"], mark["role"]]
     shown = dict(page.evaluate("() => [...document.querySelectorAll('#tooltip dt')].map((one) => [one.textContent, one.nextSibling.textContent])"))
-    assert any(abs(float(text) - null[rows[0]]) <= 6e-4 * null[rows[0]] for name, text in shown.items() if "null" in name and "ratio" not in name), shown
+    assert any(abs(float(text) - null[rows[0]]) <= 6e-4 * null[rows[0]] for name,
+        text in shown.items() if "null" in name and "ratio" not in name), shown
     assert any(text == page_number(mark["median"]) for name, text in shown.items() if name.startswith("var_at_64")), (shown, mark["median"])
 
 

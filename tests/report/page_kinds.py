@@ -76,7 +76,8 @@ def require_listed(watched, section, caption, wanted):
 
 
 def require_reasons(watched, section, table):
-    require_listed(watched, section, "Rows with a reason", sum(1 for status, reason in zip(table["status"][:], texts(table, "reason")) if status != 0 or reason))
+    require_listed(watched, section, "Rows with a reason", sum(1 for status,
+        reason in zip(table["status"][:], texts(table, "reason")) if status != 0 or reason))
 
 
 def texts(group, name):
@@ -110,18 +111,21 @@ def require_routing(watched, path):
         numbers, experts = [int(x) for x in layer["layer"][:]], [int(x) for x in layer["expert"][:]]
         load, null = layer["load"][:], layer["load_null"][:]
         cells = require_grid(marks_of(watched, "routing", "Load of experts", "cell_mark"),
-                             {(e, n): load[i, j] / null[i] for i, n in enumerate(numbers) for j, e in enumerate(experts) if j < layer["cols"][i]}, "#routing load")
+                             {(e, n): load[i, j] / null[i] for i, n in enumerate(numbers) for j,
+                                 e in enumerate(experts) if j < layer["cols"][i]}, "#routing load")
         dead = marks_of(watched, "routing", "Load of experts", "marked_mark")
         assert len(dead) == int((load == 0).sum())
         for name in ("load_cv", "dead_experts", "transition_lift_max", "router_entropy"):
             pick(watched, "routing", "Statistics by layer", "Statistic", name)
             values = [number_of(layer[name], i) for i in range(len(numbers))]
-            require_lines(watched, "routing", "Statistics by layer", {("", n): (values[i], layer[name + "_null"][i]) for i, n in enumerate(numbers)})
+            require_lines(watched, "routing", "Statistics by layer", {("", n): (values[i], layer[name + "_null"][i]) for i,
+                n in enumerate(numbers)})
         for row in range(len(numbers)):
             pick(watched, "routing", "Experts chosen together", "Layer", str(row))
             lift = layer["coactivation_lift"][row]
             require_grid(marks_of(watched, "routing", "Experts chosen together", "cell_mark"),
-                         {(x, y): float(lift[i, j]) for i, y in enumerate(experts) for j, x in enumerate(experts) if i != j}, f"#routing lift of {numbers[row]}")
+                         {(x, y): float(lift[i, j]) for i, y in enumerate(experts) for j,
+                             x in enumerate(experts) if i != j}, f"#routing lift of {numbers[row]}")
         pick(watched, "routing", "Experts chosen together", "Chosen", "transition_lift")
         lift = layer["transition_lift"][len(numbers) - 1]
         require_grid(marks_of(watched, "routing", "Experts chosen together", "cell_mark"),
@@ -134,10 +138,12 @@ def require_experts(watched, path):
     with h5py.File(path) as file:
         group = file["group"]
         roles, layers, experts = texts(group, "role"), group["layer"][:], [int(x) for x in group["expert"][:]]
-        for name, null in (("cosine_max", "cosine_max_null"), ("cosine_mean", "cosine_null"), ("effective_rank", "effective_rank_null"), ("rank_90", "rank_90_null")):
+        for name, null in (("cosine_max", "cosine_max_null"), ("cosine_mean", "cosine_null"), ("effective_rank", "effective_rank_null"),
+            ("rank_90", "rank_90_null")):
             pick(watched, "experts-similarity", "By layer", "Statistic", name)
             require_lines(watched, "experts-similarity", "By layer",
-                          {(role, int(layer)): (number_of(group[name], i), number_of(group[null], i)) for i, (role, layer) in enumerate(zip(roles, layers))})
+                          {(role, int(layer)): (number_of(group[name], i), number_of(group[null], i)) for i,
+                              (role, layer) in enumerate(zip(roles, layers))})
         cells = 0
         for row in range(len(roles)):
             if np.isnan(group["cosine"][row]).all():
@@ -147,10 +153,12 @@ def require_experts(watched, path):
                 pick(watched, "experts-similarity", "Every two experts", "Matrix", name)
                 values = group[name][row]
                 cells += require_grid(marks_of(watched, "experts-similarity", "Every two experts", "cell_mark"),
-                                      {(x, y): float(values[i, j]) for i, y in enumerate(experts) for j, x in enumerate(experts) if i != j}, f"#experts-similarity {name} of {row}")
+                                      {(x, y): float(values[i, j]) for i, y in enumerate(experts) for j,
+                                          x in enumerate(experts) if i != j}, f"#experts-similarity {name} of {row}")
             pick(watched, "experts-similarity", "Spectrum between experts", "Group", str(row))
             values, null = group["expert_axis_spectrum"][row], group["expert_axis_spectrum_null"][row]
-            require_lines(watched, "experts-similarity", "Spectrum between experts", {("", i + 1): (values[i], null[i]) for i in range(group["experts_counted"][row])})
+            require_lines(watched, "experts-similarity", "Spectrum between experts",
+                {("", i + 1): (values[i], null[i]) for i in range(group["experts_counted"][row])})
         require_reasons(watched, "experts-similarity", group)
         return cells
 
@@ -172,15 +180,18 @@ def require_compare(watched, path):
                   if name in pair and not np.isnan(pair[name][:]).all()]
         for name, null in tried:
             values = pair[name][:]
-            median = {key: (float(np.median(values[rows][~np.isnan(values[rows])])) if not np.isnan(values[rows]).all() else math.nan) for key, rows in groups.items()}
+            median = {key: (float(np.median(values[rows][~np.isnan(values[rows])])) if not np.isnan(values[rows]).all() else math.nan) for key,
+                rows in groups.items()}
             of_null = {key: (float(np.nanmedian(null[rows])) if not np.isnan(null[rows]).all() else math.nan) for key, rows in groups.items()}
             pick(watched, "compare", "By layer and role", "Measure", name)
             cells = require_grid(marks_of(watched, "compare", "By layer and role", "cell_mark"),
-                                 {("none" if layer < 0 else str(layer), role): value for (layer, role), value in median.items()}, f"#compare {name}", 1e-5)
+                                 {("none" if layer < 0 else str(layer), role): value for (layer, role),
+                                     value in median.items()}, f"#compare {name}", 1e-5)
             pick(watched, "compare", "Within a role", "Measure", name)
             is_log = name.startswith(("relative", "delta_effective", "delta_stable"))
             shown = lambda value: value if not is_log or value > 0 else math.nan
-            require_lines(watched, "compare", "Within a role", {(role, layer): (shown(value), of_null[layer, role]) for (layer, role), value in median.items()}, 1e-5)
+            require_lines(watched, "compare", "Within a role", {(role, layer): (shown(value), of_null[layer, role]) for (layer, role),
+                value in median.items()}, 1e-5)
         require_listed(watched, "compare", "Largest relative errors", min(20, int((~np.isnan(pair["relative_error"][:])).sum())))
         require_listed(watched, "compare", "Without a pair", min(200, len(file["unpaired/tensor"]) if "unpaired" in file else 0))
         require_reasons(watched, "compare", pair)
@@ -201,7 +212,8 @@ def require_activations(watched, path):
         for i, threshold in enumerate(layer["threshold"][:]):
             pick(watched, "activations", "By layer", "Statistic", f"sparsity at {threshold:g}")
             require_lines(watched, "activations", "By layer", {(role, int(n)): (value[i], null[i]) for role, n, value, null in
-                                                               zip(roles, numbers, layer["sparsity"][:], layer["sparsity_null"][:]) if role == "mlp"})
+                                                               zip(roles, numbers, layer["sparsity"][:],
+                                                                   layer["sparsity_null"][:]) if role == "mlp"})
         require_reasons(watched, "activations", layer)
         return points
 

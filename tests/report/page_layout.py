@@ -27,7 +27,8 @@ OVERLAPS = r"""() => {
     }
     for (const list of section.querySelectorAll(".legend .scale")) compare([...list.querySelectorAll("b")], `${section.id} legend`, 0.5);
   }
-  compare([...document.querySelectorAll("#masthead .brand, #masthead button, #masthead h1, #masthead nav a, #files .card, #warnings p")], "masthead", 1.5);
+  compare([...document.querySelectorAll("#masthead .brand, #masthead button, #masthead h1, #masthead nav a, #files .card, #warnings p")],
+      "masthead", 1.5);
   return hits;
 }"""
 

@@ -79,8 +79,10 @@ def require_filter(page, files):
     box = page.locator("#table input[type=search], #table input:not([type=checkbox])").first
     box.fill(f"{role} {block}")
     wanted = sum(1 for file in files for row in range(file.count) if all(
-        word in " ".join((title_of(file, row), file.block[row], file.role[row], file.reason[row])).lower() for word in (role.lower(), block.lower())))
-    page.wait_for_function("(wanted) => Number(document.querySelector('#table .rows').getAttribute('aria-rowcount')) === wanted + 1", arg=wanted, timeout=5000)
+        word in " ".join((title_of(file, row), file.block[row], file.role[row], file.reason[row])).lower() for word in (role.lower(),
+            block.lower())))
+    page.wait_for_function("(wanted) => Number(document.querySelector('#table .rows').getAttribute('aria-rowcount')) === wanted + 1", arg=wanted,
+        timeout=5000)
     assert wanted > 0 and len(table_rows(page)) == wanted
     box.fill("no such matrix")
     page.wait_for_function("() => document.querySelector('#table .rows').getAttribute('aria-rowcount') === '1'", timeout=5000)

@@ -51,11 +51,14 @@ const swatches = {
   cross: () => make("b", { class: "cross" }, "\u00d7"),
   missing: () => make("i", { class: "hatched" }),
 };
-const short = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(0) : String(Number(value.toPrecision(Math.abs(value) < 0.1 ? 2 : 3))));
+const short = (value) => (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(0)
+  : String(Number(value.toPrecision(Math.abs(value) < 0.1 ? 2 : 3))));
 const scaleLegend = ({ bounds, colours, middle }) => [
-  make("li", { class: "scale" }, colours.map((colour, i) => make("span", {}, make("i", { mark: colour }), make("b", {}, i < bounds.length ? short(bounds[i]) : "\u00a0")))),
+  make("li", { class: "scale" }, colours.map((colour, i) => make("span", {}, make("i", { mark: colour }),
+    make("b", {}, i < bounds.length ? short(bounds[i]) : "\u00a0")))),
   ...(middle ? [make("li", {}, make("i", { class: "single", mark: "var(--middle)" }), middle)] : [])];
-const legend = (scale, entries) => make("ul", { class: "legend cells-legend" }, scale ? scaleLegend(scale) : [], entries.map(([kind, text]) => make("li", {}, swatches[kind](), text)));
+const legend = (scale, entries) => make("ul", { class: "legend cells-legend" }, scale ? scaleLegend(scale) : [],
+  entries.map(([kind, text]) => make("li", {}, swatches[kind](), text)));
 
 /** Of a list in reading order: the next one in the direction of a key. `across(a, b)`: both are in one row. */
 const walker = (marks, isGrid) => (from, key) => {
@@ -87,7 +90,8 @@ class Figure {
     this.place = make("div", {});
     this.key = make("div", {});
     this.notes = make("div", { class: "notes" });
-    this.element = make("figure", { class: isWide ? "cells wide" : "cells" }, make("h3", {}, heading), this.choices, this.caption, this.key, this.place, this.notes);
+    this.element = make("figure", { class: isWide ? "cells wide" : "cells" }, make("h3", {}, heading), this.choices, this.caption, this.key,
+      this.place, this.notes);
     body.append(this.element);
   }
   controls(...selects) { this.choices.append(...selects.map(({ element }) => element)); }
@@ -116,7 +120,8 @@ class Figure {
     this.place.replaceChildren(chart("grid", {
       label: `${label}; arrow keys walk over the cells`, height: isSquare ? 160 : ys.length * 19 + 50,
       data: { cells, xs: xs.map((name, at) => ({ at, name })), ys: ys.map((name, at) => ({ at, name })), focus: [] },
-      signals: { isSquare, xTitle, yTitle, labelWidth, bounds: scale.bounds, colours: scale.colours, columns: Math.max(1, xs.length), lines: Math.max(1, ys.length) },
+      signals: { isSquare, xTitle, yTitle, labelWidth, bounds: scale.bounds, colours: scale.colours, columns: Math.max(1, xs.length),
+        lines: Math.max(1, ys.length) },
       // The room of the labels is set aside here: a chart that fits itself may swing between two sets of labels for ever.
       width: (available) => Math.min(available, wanted) - labelWidth - (yTitle ? 18 : 0) - 22, tip: tipOf(describe), walk: walker(cells, true),
     }));
@@ -135,7 +140,8 @@ class Figure {
       return out;
     });
     this.place.replaceChildren(chart("lines", {
-      label: `${label}; arrow keys walk over the values`, height: 150, data: { points: known, panels: panels.map((name) => ({ name })), focus: [] }, signals: { xTitle, isLog }, tip: tipOf(describe), walk: walker(known, false),
+      label: `${label}; arrow keys walk over the values`, height: 150, data: { points: known, panels: panels.map((name) => ({ name })), focus: [] },
+        signals: { xTitle, isLog }, tip: tipOf(describe), walk: walker(known, false),
     }));
   }
 }
@@ -166,12 +172,16 @@ exports.gridCells = (xs, ys, value, centre = 0, isSquare = true) => {
   return { xs: thinned(xs, stepX), ys: thinned(ys, stepY), cells, block, limit };
 };
 exports.blockText = (block) => (block > 1
-  ? `Every cell stands for ${block} neighbours and is the one farthest from the null; the limit of noise is that of the farthest of ${block}.` : "");
-exports.withinText = (block, noise) => (block > 1 ? `no farther than ${noise} gives the farthest of ${block}` : `within two standard deviations of ${noise}`);
+  ? `Every cell stands for ${block} neighbours and is the one farthest from the null; the limit of noise is that of the farthest of ${block}.`
+    : "");
+exports.tooLarge = (what, held) => `The page holds none of ${held} ${what}, which are too large for it; the results file holds them.`;
+exports.withinText = (block, noise) => (block > 1 ? `no farther than ${noise} gives the farthest of ${block}`
+  : `within two standard deviations of ${noise}`);
 
 exports.table = (caption, headings, rows) => make("div", { class: "scroll cells wide", tabindex: "0", role: "region", "aria-label": caption },
   make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, headings.map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell) => (typeof cell === "string" ? make("td", {}, cell) : make("td", { class: "number" }, number(cell)))))))));
+    make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell) =>
+      (typeof cell === "string" ? make("td", {}, cell) : make("td", { class: "number" }, number(cell)))))))));
 
 /** Names may have 64 KB; a table shows how one begins and ends. */
 exports.shortName = (name) => (name.length > 160 ? `${name.slice(0, 110)}\u2026${name.slice(-40)} (${name.length} characters)` : name);

@@ -29,7 +29,8 @@ exports.draw = drawEach("activations", (section, file) => {
     const there = new Set(rows.filter((row) => isNumber(kind.value(row))).map((row) => file.column("role")[row]));
     const points = rows.filter((row) => there.has(file.column("role")[row])).map((row) => {
       const expected = kind.null(row), sd = kind.sd(row);
-      return { panel: file.column("role")[row], x: file.at("layer", row), value: kind.value(row), null: expected, nullLow: expected - 2 * sd, nullHigh: expected + 2 * sd, sd, row };
+      return { panel: file.column("role")[row], x: file.at("layer", row), value: kind.value(row), null: expected, nullLow: expected - 2 * sd,
+        nullHigh: expected + 2 * sd, sd, row };
     });
     figure.lines({ label: `${name} by layer and kind of array, beside its null`, points, xTitle: "layer",
       key: [["line", name], ["null", "independent values of that shape"], ["cross", "no value"]],

@@ -23,14 +23,16 @@ const everyLayer = (figure, file) => {
       return { ...cell, value, marked: name === "cka" && file.at("best_layer_b", i) === others[j],
         state: name === "cka" && isNumber(limit) && !(value > limit) ? "noise" : "value" };
     });
-    figure.grid({ ...grid, label: `${name} of every layer of A with every layer of B`, isSquare: true, xTitle: "layer of B", yTitle: "layer of A", scale,
+    figure.grid({ ...grid, label: `${name} of every layer of A with every layer of B`, isSquare: true, xTitle: "layer of B", yTitle: "layer of A",
+      scale,
       key: [["outline", "the layer of B nearest to a layer of A"], ["dot", "not above 95 % of permutations"], ["missing", "no value"]],
       describe: (cell) => [["layer", `${layers[cell.row]} of A, ${others[cell.other]} of B`], ["cka", number(at("cka", cell))],
         ["null: mean, 95 %", `${number(at("null_mean", cell))}, ${number(at("null_q95", cell))}`], ["p", number(at("p", cell))],
         ["95 % interval", `${number(at("ci_low", cell))} to ${number(at("ci_high", cell))}`], ["biased estimator", number(at("cka_biased", cell))],
         ...(file.column("reason")[cell.row] ? [["why NaN", file.column("reason")[cell.row]]] : [])] });
   };
-  figure.controls(select("Estimator", [{ value: "cka", text: "unbiased" }, { value: "cka_biased", text: "biased, as most published figures" }], "cka", show));
+  figure.controls(select("Estimator", [{ value: "cka", text: "unbiased" }, { value: "cka_biased", text: "biased, as most published figures" }],
+    "cka", show));
   show("cka");
   figure.note("The biased estimator overstates where features are many compared with rows; its null is far from 0.");
   const text = blockText(gridCells(others, layers, () => null).block);
@@ -43,24 +45,32 @@ const neighbours = (figure, file) => {
   const threshold = file.attributes.stages_threshold ?? NaN;
   const points = layers.slice(0, -1).map((layer, row) => {
     const value = file.at("adjacent_cka", row), error = file.at("adjacent_cka_se", row);
-    return { panel: "", x: layer, value, low: value - 2 * error, high: value + 2 * error, null: threshold, error, marked: breaks.has(layer), next: layers[row + 1] };
+    return { panel: "", x: layer, value, low: value - 2 * error, high: value + 2 * error, null: threshold, error, marked: breaks.has(layer),
+      next: layers[row + 1] };
   });
-  figure.lines({ label: "CKA of every layer of A and the next one, beside the threshold of a break", points, xTitle: "layer of A (and the next one)",
-    key: [["line", "CKA of a layer and the next, two standard errors"], ["null", "threshold of a break, from all neighbours"], ["diamond", "a stage ends"]],
+  figure.lines({ label: "CKA of every layer of A and the next one, beside the threshold of a break", points,
+    xTitle: "layer of A (and the next one)",
+    key: [["line", "CKA of a layer and the next, two standard errors"], ["null", "threshold of a break, from all neighbours"],
+      ["diamond", "a stage ends"]],
     describe: (point) => [["layers", `${point.x} and ${point.next}`], ["cka", number(point.value)], ["standard error", number(point.error)],
       ["threshold of a break", number(point.null)], ...(point.marked ? [["a stage ends", "here"]] : [])] });
   const stages = file.attributes.stages;
-  figure.note(isNumber(stages) ? `Stages of A: ${stages}. A stage ends where CKA lies below median \u2212 3 \u00d7 1.4826 \u00d7 MAD and below three standard errors of its own.`
+  figure.note(isNumber(stages)
+    ? `Stages of A: ${stages}. A stage ends where CKA lies below median \u2212 3 \u00d7 1.4826 \u00d7 MAD and below three of its own ` +
+      "standard errors."
     : "The number of stages is not known: that takes the standard error of every pair of neighbours.");
 };
 
 const depths = (figure, file) => {
   const matched = file.tables.matched;
-  const points = matched.depth.map((depth, i) => ({ panel: "", x: Math.round(1000 * depth) / 10, value: matched.cka[i], null: matched.null_q95[i], at: i }));
+  const points = matched.depth.map((depth, i) => ({ panel: "", x: Math.round(1000 * depth) / 10, value: matched.cka[i], null: matched.null_q95[i],
+    at: i }));
   figure.lines({ label: "CKA of layers at the same relative depth, beside 95 % of permutations", points, xTitle: "relative depth, %",
     key: [["line", "CKA"], ["null", "95 % of permutations"], ["cross", "no value"]],
-    describe: ({ at }) => [["depth", `${number(100 * matched.depth[at], true)} %`], ["layers", `${matched.layer_a[at]} of A, ${matched.layer_b[at]} of B`],
-      ["cka", number(matched.cka[at])], ["null, 95 %", number(matched.null_q95[at])], ["p", number(matched.p[at])], ["biased estimator", number(matched.cka_biased[at])]] });
+    describe: ({ at }) => [["depth", `${number(100 * matched.depth[at], true)} %`],
+      ["layers", `${matched.layer_a[at]} of A, ${matched.layer_b[at]} of B`],
+      ["cka", number(matched.cka[at])], ["null, 95 %", number(matched.null_q95[at])], ["p", number(matched.p[at])],
+        ["biased estimator", number(matched.cka_biased[at])]] });
 };
 
 exports.draw = drawEach("cka", (section, file) => {

@@ -18,7 +18,8 @@ const measures = [
     ({ name: `delta_${name}`, isLog: true, null: column(`delta_${name}_null`), of: "noise of the shape" })),
   { name: "delta_theta", null: column("delta_theta_null"), of: "noise of the shape" },
   { name: "delta_rank_gd", null: () => () => 0, of: "noise" },
-  ...["overlap_right", "overlap_left"].map((name) => ({ name, null: column(`${name}_null`), sd: column(`${name}_null_sd`), of: "random directions" })),
+  ...["overlap_right", "overlap_left"].map((name) => ({ name, null: column(`${name}_null`), sd: column(`${name}_null_sd`),
+    of: "random directions" })),
   ...["var_at_64", "stable_rank", "effective_rank", "hill_alpha"].map((name) =>
     ({ name: `${name}_difference`, null: () => () => 0, of: "equal spectra", noise: column(`${name}_null`) })),
 ];
@@ -53,10 +54,13 @@ const summary = (file, measure, group) => {
 
 const describe = (measure) => ({ found }) => [
   [`layer ${layerText(found.layer)},`, found.role],
-  [found.rows.length > 1 ? `${measure.name}, median` : measure.name, number(found.median)], ["null", `${nullText(found.null, found.sd)} (${measure.of})`],
+  [found.rows.length > 1 ? `${measure.name}, median` : measure.name, number(found.median)],
+    ["null", `${nullText(found.null, found.sd)} (${measure.of})`],
   ...(isNumber(found.noise) ? [["of noise of the shape, each", number(found.noise)]] : []),
-  ...(found.count > 1 ? [["q25 to q75", `${number(found.low)} to ${number(found.high)}`], ["range", `${number(found.least)} to ${number(found.most)}`], ["pairs", count(found.count)]] : []),
-  ...(found.count < found.rows.length ? [["without a value", `${count(found.rows.length - found.count)} of ${count(found.rows.length)}${found.reasons ? `: ${found.reasons}` : ""}`]] : []),
+  ...(found.count > 1 ? [["q25 to q75", `${number(found.low)} to ${number(found.high)}`],
+    ["range", `${number(found.least)} to ${number(found.most)}`], ["pairs", count(found.count)]] : []),
+  ...(found.count < found.rows.length ? [["without a value",
+    `${count(found.rows.length - found.count)} of ${count(found.rows.length)}${found.reasons ? `: ${found.reasons}` : ""}`]] : []),
 ];
 
 const draws = (file, groups) => ({
@@ -69,26 +73,32 @@ const draws = (file, groups) => ({
     }, 0, false);
     for (const cell of grid.cells) cell.x = layerText(cell.x);
     figure.grid({ ...grid, xs: grid.xs.map(layerText), label: `${measure.name} by layer and role`, xTitle: "layer of A", labelWidth: 130,
-      scale: even(grid.cells.map(({ value }) => value), measure.isLog), key: [["missing", "no value"], ["dot", "within two standard deviations of the null"]], describe: describe(measure) });
+      scale: even(grid.cells.map(({ value }) => value), measure.isLog),
+        key: [["missing", "no value"], ["dot", "within two standard deviations of the null"]], describe: describe(measure) });
   },
   byLayer(figure, measure) {
     const points = groups.roles.flatMap((role) => groups.layers.map((layer) => groups.of(layer, role)).filter(Boolean).map((group) => {
       const found = summary(file, measure, group);
-      return { panel: role, x: group.layer, value: found.median, low: found.count > 1 ? found.low : NaN, high: found.count > 1 ? found.high : NaN, null: found.null,
+      return { panel: role, x: group.layer, value: found.median, low: found.count > 1 ? found.low : NaN, high: found.count > 1 ? found.high : NaN,
+        null: found.null,
         nullLow: found.null - 2 * found.sd, nullHigh: found.null + 2 * found.sd, found };
     }));
     figure.lines({ label: `${measure.name} by layer, a panel for every role`, points, xTitle: "layer of A", isLog: measure.isLog ?? false,
-      key: [["line", "median; bar: q25 to q75"], ["null", measure.of], ["cross", measure.isLog ? "no value, or 0 on a logarithmic scale" : "no value"]], describe: describe(measure) });
+      key: [["line", "median; bar: q25 to q75"], ["null", measure.of],
+        ["cross", measure.isLog ? "no value, or 0 on a logarithmic scale" : "no value"]], describe: describe(measure) });
   },
 });
 
 const PAIRS = 20;
 const largest = (section, file) => {
   const error = file.column("relative_error"), expected = unrelated(file);
-  const rows = Array.from({ length: file.count }, (unused, row) => row).filter((row) => isNumber(error[row])).sort((a, b) => error[b] - error[a]).slice(0, PAIRS);
+  const rows = Array.from({ length: file.count }, (unused, row) => row).filter((row) => isNumber(error[row])).sort((a, b) =>
+    error[b] - error[a]).slice(0, PAIRS);
   if (rows.length === 0) return;
-  section.add(table(`Largest relative errors: ${rows.length} of ${count(file.count)} pairs`, ["tensor of A", "encodings", "relative error", "null", "cosine", "null"],
-    rows.map((row) => [shortName(file.column("tensor_a")[row]), `${file.column("encoding_a")[row]} \u2192 ${file.column("encoding_b")[row]}`, error[row], expected(row),
+  section.add(table(`Largest relative errors: ${rows.length} of ${count(file.count)} pairs`,
+    ["tensor of A", "encodings", "relative error", "null", "cosine", "null"],
+    rows.map((row) => [shortName(file.column("tensor_a")[row]), `${file.column("encoding_a")[row]} \u2192 ${file.column("encoding_b")[row]}`,
+      error[row], expected(row),
       file.at("cosine", row), nullText(0, file.at("cosine_null_sd", row))])));
 };
 const unpaired = (section, file) => {

@@ -1,7 +1,7 @@
 // Owns #experts-similarity: how alike the experts of a layer are, by layer and for one group.
 const { number, select } = require("tools");
 const { isNumber, nullText } = require("cells");
-const { drawEach, gridCells, blockText, withinText, around } = require("figure");
+const { drawEach, gridCells, blockText, withinText, tooLarge, around } = require("figure");
 
 exports.id = "experts-similarity";
 exports.kind = "experts";
@@ -22,17 +22,20 @@ const why = (file, row) => (file.column("reason")[row] ? [["why NaN", file.colum
 
 const byLayer = (figure, file) => {
   const roles = [...new Set(file.column("role"))];
-  const rows = Array.from({ length: file.count }, (unused, row) => row).sort((a, b) => roles.indexOf(file.column("role")[a]) - roles.indexOf(file.column("role")[b]) || a - b);
+  const rows = Array.from({ length: file.count }, (unused, row) => row).sort((a, b) =>
+    roles.indexOf(file.column("role")[a]) - roles.indexOf(file.column("role")[b]) || a - b);
   const known = statistics.filter((name) => file.has(name));
   const show = (name) => {
     const points = rows.map((row) => {
       const { value, sd } = nullOf(file, name, row);
-      return { panel: file.column("role")[row], x: file.at("layer", row), value: file.at(name, row), null: value, nullLow: value - 2 * sd, nullHigh: value + 2 * sd, sd, row };
+      return { panel: file.column("role")[row], x: file.at("layer", row), value: file.at(name, row), null: value, nullLow: value - 2 * sd,
+        nullHigh: value + 2 * sd, sd, row };
     });
     figure.lines({ label: `${name} by layer and role, beside independent noise`, points, xTitle: "layer",
       key: [["line", name], ["null", "experts of independent noise, two standard deviations where known"], ["cross", "no value"]],
       describe: (point) => [["group:", groupText(file, point.row)], [name, number(point.value)], ["null", nullText(point.null, point.sd)],
-        ...(name.endsWith("_max") ? [["experts", `${number(file.at(`${name}_expert`, point.row), true)} and ${number(file.at(`${name}_other`, point.row), true)}`]] : []),
+        ...(name.endsWith("_max") ? [["experts",
+          `${number(file.at(`${name}_expert`, point.row), true)} and ${number(file.at(`${name}_other`, point.row), true)}`]] : []),
         ["experts of the group", number(file.at("experts_counted", point.row), true)], ...why(file, point.row)] });
   };
   figure.controls(select("Statistic", known.map((value) => ({ value, text: value })), known[0], show));
@@ -55,25 +58,33 @@ const everyTwo = async (figure, file, held) => {
       return { value, z, i, j, state: Math.abs(z) < limit ? "noise" : "value" };
     }, expected);
     figure.grid({ ...grid, label: `${name} of every two experts, ${groupText(file, row)}`, isSquare: true, xTitle: "expert", yTitle: "expert",
-      scale: around(grid.cells.map(({ value }) => value), expected, sd, grid.limit), key: [["dot", withinText(grid.block, "noise")], ["missing", "no value"]],
-      describe: (cell) => [["experts", `${experts[cell.i]} and ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)], ["z", number(cell.z)]] });
+      scale: around(grid.cells.map(({ value }) => value), expected, sd, grid.limit),
+        key: [["dot", withinText(grid.block, "noise")], ["missing", "no value"]],
+      describe: (cell) => [["experts", `${experts[cell.i]} and ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)],
+        ["z", number(cell.z)]] });
   });
   figure.controls(groupSelect(file, held, row, (value) => { row = value; show(); }),
     select("Matrix", names.map((value) => ({ value, text: value })), name, (value) => { name = value; show(); }));
   await show();
   const text = blockText(gridCells(file.scales.expert, file.scales.expert, () => null).block);
   if (text) figure.note(text);
-  if (held.length < file.heldOf) figure.note(`The page holds the matrices of ${held.length} of ${file.heldOf} groups, those with the most similar experts; the results file holds all.`);
+  if (held.length < file.heldOf) {
+    figure.note(`The page holds the matrices of ${held.length} of ${file.heldOf} groups, those with the most similar experts; ` +
+      "the results file holds all.");
+  }
 };
 
 const axis = (figure, file, rows) => {
   const show = (row) => {
     const values = file.list("expert_axis_spectrum", row), expected = file.list("expert_axis_spectrum_null", row);
-    const points = Array.from({ length: file.at("experts_counted", row) || 0 }, (unused, i) => ({ panel: "", x: i + 1, value: values[i], null: expected ? expected[i] : NaN }));
+    const points = Array.from({ length: file.at("experts_counted", row) || 0 },
+      (unused, i) => ({ panel: "", x: i + 1, value: values[i], null: expected ? expected[i] : NaN }));
     const beside = (name) => `${number(file.at(name, row))}, null ${number(file.at(`${name}_null`, row))}`;
-    figure.lines({ label: `Eigenvalues between experts, ${groupText(file, row)}, beside those of noise`, points, xTitle: "eigenvalue, largest first",
+    figure.lines({ label: `Eigenvalues between experts, ${groupText(file, row)}, beside those of noise`, points,
+      xTitle: "eigenvalue, largest first",
       key: [["line", "centred Gram matrix of the experts"], ["null", "Marchenko\u2013Pastur: noise of that shape and trace"]],
-      describe: (point) => [["eigenvalue", String(point.x)], ["value", number(point.value)], ["null", number(point.null)], ["effective rank", beside("effective_rank")], ["rank_90", beside("rank_90")]] });
+      describe: (point) => [["eigenvalue", String(point.x)], ["value", number(point.value)], ["null", number(point.null)],
+        ["effective rank", beside("effective_rank")], ["rank_90", beside("rank_90")]] });
   };
   figure.controls(groupSelect(file, rows, rows[0], show));
   show(rows[0]);
@@ -84,6 +95,6 @@ exports.draw = drawEach("experts", async (section, file) => {
   const measured = Array.from({ length: file.count }, (unused, row) => row).filter((row) => file.at("experts_counted", row) > 0);
   const held = measured.filter((row) => file.held.has(row));
   if (held.length > 0) await everyTwo(section.figure("Every two experts"), file, held);
-  else if (file.heldOf > 0) section.figure("Every two experts").empty(`The page holds none of ${file.heldOf} matrices: they are too large for it. The results file holds all.`);
+  else if (file.heldOf > 0) section.figure("Every two experts").empty(tooLarge("matrices", file.heldOf));
   if (measured.length > 0) axis(section.figure("Spectrum between experts"), file, measured);
 });

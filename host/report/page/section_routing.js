@@ -1,14 +1,15 @@
 // Owns #routing: loads of experts, statistics of a layer, experts chosen together; each beside uniform routing.
 const { number, select } = require("tools");
 const { isNumber, nullText } = require("cells");
-const { drawEach, gridCells, blockText, withinText, around, beside } = require("figure");
+const { drawEach, gridCells, blockText, withinText, tooLarge, around, beside } = require("figure");
 
 exports.id = "routing";
 exports.kind = "routing";
 exports.title = "Routing";
 exports.lead = "What a router chose for the tokens of a dump. The null is uniform routing of as many tokens by the same rule.";
 
-const statistics = ["load_cv", "load_entropy", "gini", "max_over_mean", "dead_experts", "router_entropy", "margin", "coactivation_lift_max", "transition_lift_max"];
+const statistics = ["load_cv", "load_entropy", "gini", "max_over_mean", "dead_experts", "router_entropy", "margin", "coactivation_lift_max",
+  "transition_lift_max"];
 
 const loads = (figure, file) => {
   const layers = Array.from(file.column("layer")), experts = file.scales.expert;
@@ -16,14 +17,17 @@ const loads = (figure, file) => {
   const grid = gridCells(experts, layers, (i, j, limit) => {
     if (j >= file.at("cols", i)) return null;
     const load = perLayer[i].load?.[j] ?? NaN, expected = file.at("load_null", i), z = (load - expected) / file.at("load_null_sd", i);
-    return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, expert: j, marked: load === 0, state: Math.abs(z) < limit ? "noise" : "value" };
+    return { value: isNumber(load) ? load / expected : NaN, load, z, row: i, expert: j, marked: load === 0,
+      state: Math.abs(z) < limit ? "noise" : "value" };
   }, 1, false);
   const scale = beside([0.25, 0.4, 0.6, 0.75, 0.9, 1.1, 1.33, 1.67, 2.5, 4]);
   figure.grid({ ...grid, label: "Load of every expert of every layer over an even share", xTitle: "expert", yTitle: "layer", scale,
     key: [["dot", withinText(grid.block, "uniform routing")], ["outline", "no token chose it"], ["missing", "no value"]],
     describe: (cell) => [["layer", `${layers[cell.row]}, expert ${experts[cell.expert]}`], ["load", number(cell.load)],
-      ["null", nullText(file.at("load_null", cell.row), file.at("load_null_sd", cell.row))], ["load over null", number(cell.value)], ["z", number(cell.z)],
-      ["mean weight", number(perLayer[cell.row].weight?.[cell.expert])], ["null of it", nullText(file.at("mean_weight_null", cell.row), file.at("mean_weight_null_sd", cell.row))],
+      ["null", nullText(file.at("load_null", cell.row), file.at("load_null_sd", cell.row))], ["load over null", number(cell.value)],
+        ["z", number(cell.z)],
+      ["mean weight", number(perLayer[cell.row].weight?.[cell.expert])],
+        ["null of it", nullText(file.at("mean_weight_null", cell.row), file.at("mean_weight_null_sd", cell.row))],
       ...(file.column("reason")[cell.row] ? [["why NaN", file.column("reason")[cell.row]]] : [])] });
   figure.note(`Colour: load over an even share, 1 is the null. ${blockText(grid.block)}`);
 };
@@ -61,21 +65,25 @@ const lifts = async (figure, file) => {
     const before = file.at("previous_layer", row), same = file.at(`${name}_null_same_group`, row);
     figure.grid({ ...grid, label: `${name} of layer ${layers[row]}`, isSquare: true, xTitle: isPair ? "expert" : `expert of layer ${layers[row]}`,
       yTitle: isPair ? "expert" : `expert of layer ${before}`, scale: around(grid.cells.map(({ value }) => value), expected, sd, grid.limit, 0),
-      key: [["dot", `${withinText(block, "uniform routing")}, or p above ${number(0.05 / block)}`], ["missing", "no value"]],
-      describe: (cell) => [["experts", `${experts[cell.i]} ${isPair ? "and" : "then"} ${experts[cell.j]}`], [name, number(cell.value)], ["null", nullText(expected, sd)],
+      key: [["dot", `${withinText(block, "uniform routing")}, or p above ${Number((0.05 / block).toPrecision(2))}`], ["missing", "no value"]],
+      describe: (cell) => [["experts", `${experts[cell.i]} ${isPair ? "and" : "then"} ${experts[cell.j]}`], [name, number(cell.value)],
+        ["null", nullText(expected, sd)],
         ...(isPair && isNumber(same) ? [["null in one group", nullText(same, file.at(`${name}_null_same_group_sd`, row))]] : []),
         isNumber(cell.p) ? ["p (expected fewer than 5 times)", number(cell.p)] : ["z", number(cell.z)]] });
   });
   figure.controls(
     select("Layer", held.map((value) => ({ value, text: String(layers[value]) })), row, (value) => { row = Number(value); show(); }),
-    select("Chosen", [{ value: "coactivation_lift", text: "by one token" }, { value: "transition_lift", text: "in consecutive layers" }], name, (value) => { name = value; show(); }));
+    select("Chosen", [{ value: "coactivation_lift", text: "by one token" }, { value: "transition_lift", text: "in consecutive layers" }], name,
+      (value) => { name = value; show(); }));
   await show();
-  if (held.length < file.heldOf) figure.note(`The page holds ${held.length} of ${file.heldOf} layers, those with the largest lifts; the results file holds all.`);
+  if (held.length < file.heldOf) {
+    figure.note(`The page holds ${held.length} of ${file.heldOf} layers, those with the largest lifts; the results file holds all.`);
+  }
 };
 
 exports.draw = drawEach("routing", async (section, file) => {
   loads(section.figure("Load of experts", true), file);
   byLayer(section.figure("Statistics by layer"), file);
   if (file.held.size > 0) await lifts(section.figure("Experts chosen together"), file);
-  else if (file.heldOf > 0) section.figure("Experts chosen together").empty(`The page holds the lifts of none of ${file.heldOf} layers: they are too large for it. The results file holds all.`);
+  else if (file.heldOf > 0) section.figure("Experts chosen together").empty(tooLarge("arrays", file.heldOf));
 });
