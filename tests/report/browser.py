@@ -16,7 +16,8 @@ KIND_IDS = {"compare": "compare", "experts": "experts-similarity", "cka": "cka",
 DRAW_ALL = """async () => {
   for (let turn = 0; turn < 200; ++turn) {
     await vindexReport.drawAll();
-    const waits = [...document.querySelectorAll("main > section:not([data-ready]), .chart:not([data-drawn]), [aria-busy=true]")];
+    const waits = [...document.querySelectorAll(
+      "main > section:not([data-ready]), .chart:not([data-drawn]), [aria-busy=true]")];
     if (waits.length === 0) return "";
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -58,17 +59,17 @@ class Opened:
 
     def wait_until_drawn(self):
         """Until the page has drawn all of itself while nobody scrolls."""
-        self.page.wait_for_function("() => document.querySelector('.chart') && !document.querySelector('main > section:not([data-ready]), .chart:not([data-drawn])')",
+        self.page.wait_for_function("() => document.querySelector('.chart') && "
+                                    "!document.querySelector('main > section:not([data-ready]), .chart:not([data-drawn])')",
                                     timeout=60000)
 
     def marks(self, section, chart, mark):
         """The data of the marks called `mark` of every chart `chart` of a section, a list for each chart."""
-        return self.page.evaluate("""([section, chart, mark]) => [...document.querySelectorAll(`#${section} .chart[data-chart="${chart}"]`)].map((one) =>
-          [...one.querySelectorAll(`.${mark}`)].flatMap((group) => [...group.children]).map((element) => {
-            const item = element.__data__, plain = {};
-            for (const [name, value] of Object.entries((item && item.datum) || {}))
-              if (value === null || ["number", "string", "boolean"].includes(typeof value)) plain[name] = typeof value === "number" && Number.isNaN(value) ? null : value;
-            plain.fill_ = element.getAttribute("fill");
+        return self.page.evaluate("""([section, chart, mark]) => [...document.querySelectorAll(`#${section} .chart[data-chart="${chart}"]`)]
+          .map((one) => [...one.querySelectorAll(`.${mark}`)].flatMap((group) => [...group.children]).map((element) => {
+            const plain = { fill_: element.getAttribute("fill") };
+            for (const [name, value] of Object.entries(element.__data__?.datum ?? {}))
+              if (value === null || typeof value !== "object") plain[name] = Number.isNaN(value) ? null : value;
             return plain;
           }))""", [section, chart, mark])
 

@@ -34,7 +34,8 @@ def require_numbers(watched, files):
 
 def require_other_metric(watched, files):
     """Another metric, chosen as a person does, is in the cells of all parts that follow it."""
-    label = watched.page.evaluate_handle("() => [...document.querySelectorAll('#overview label')].find((one) => one.firstChild.textContent === 'Metric').querySelector('select')")
+    label = watched.page.evaluate_handle(
+        "() => [...document.querySelectorAll('#overview label')].find((one) => one.firstChild.textContent === 'Metric').querySelector('select')")
     label.as_element().select_option("stable_rank")
     watched.page.wait_for_timeout(300)
     watched.draw_all()

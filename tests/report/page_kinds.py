@@ -24,15 +24,19 @@ def pick(watched, section, figure, label, value):
 
 def marks_of(watched, section, figure, mark):
     """The data of a figure's marks."""
-    charts = watched.page.evaluate("""([section, figure]) => [...document.querySelectorAll(`#${section} figure`)].map((one) => one.querySelector("h3").textContent).indexOf(figure)""",
+    charts = watched.page.evaluate("""([section, figure]) => [...document.querySelectorAll(`#${section} figure`)]
+      .map((one) => one.querySelector("h3").textContent).indexOf(figure)""",
                                    [section, figure])
     assert charts >= 0, f"#{section} has no figure '{figure}'"
-    return watched.page.evaluate("""([section, place, mark]) => [...document.querySelectorAll(`#${section} figure`)][place].querySelectorAll(`.${mark}`).length === 0 ? [] :
-      [...[...document.querySelectorAll(`#${section} figure`)][place].querySelectorAll(`.${mark}`)].flatMap((group) => [...group.children]).map((element) => {
+    return watched.page.evaluate("""([section, place, mark]) => {
+      const figure = [...document.querySelectorAll(`#${section} figure`)][place];
+      return [...figure.querySelectorAll(`.${mark}`)].flatMap((group) => [...group.children]).map((element) => {
         const plain = { fill_: element.getAttribute("fill") };
-        for (const [name, value] of Object.entries(element.__data__?.datum ?? {})) if (value === null || typeof value !== "object") plain[name] = Number.isNaN(value) ? null : value;
+        for (const [name, value] of Object.entries(element.__data__?.datum ?? {}))
+          if (value === null || typeof value !== "object") plain[name] = Number.isNaN(value) ? null : value;
         return plain;
-      })""", [section, charts, mark])
+      });
+    }""", [section, charts, mark])
 
 
 def require_grid(marks, wanted, what, tolerance=1e-6):
