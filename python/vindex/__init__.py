@@ -59,9 +59,12 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"vindex.{name}")
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        return version("vindex")
+        try:
+            return version("vindex")
+        except PackageNotFoundError:
+            raise AttributeError("vindex is not installed: it runs from its sources") from None
     if name not in _MEMBERS:
         raise AttributeError(f"module 'vindex' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MEMBERS[name]), name)

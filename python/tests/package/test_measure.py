@@ -242,6 +242,17 @@ def test_a_program_that_is_killed_is_an_error(large: Path, tmp_path: Path) -> No
     assert (caught.value.code, caught.value.id) == (137, "E-KILLED")
 
 
+def test_a_program_that_is_stopped_by_others_can_go_on(large: Path, tmp_path: Path) -> None:
+    def stop(event: dict[str, Any]) -> None:
+        for child in children():
+            os.kill(child, signal.SIGTERM)  # as a scheduler does
+
+    with pytest.raises(vindex.Error) as caught:
+        vindex.measure(large, tmp_path / "out.h5", progress=stop, threads=1)
+    assert (caught.value.code, caught.value.id) == (75, "E-STOPPED")
+    assert vindex.measure(large, tmp_path / "out.h5", progress=False).status == "complete"
+
+
 def test_in_threads(files: Path, tmp_path: Path) -> None:
     found: list[str] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,13 @@ def test_a_notebook_shows_a_table(weights: np.ndarray) -> None:
     assert f"<td>stable_rank</td><td>{found.stable_rank:.6g}</td>" in shown
     assert shown.index("<td>var_at_2<") < shown.index("<td>var_at_16<")
     assert "<script" not in shown
+
+
+def test_it_can_be_stored_and_sent_to_a_process(weights: np.ndarray) -> None:
+    found = pickle.loads(pickle.dumps(vindex.spectrum(weights)))
+    assert found.stable_rank == vindex.spectrum(weights).stable_rank
+    error = pickle.loads(pickle.dumps(vindex.Error(66, "E-X", "text")))
+    assert (error.code, error.id, error.text, str(error)) == (66, "E-X", "text", "E-X: text")
 
 
 def test_plots_take_it(weights: np.ndarray) -> None:
