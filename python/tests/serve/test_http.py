@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -16,7 +17,10 @@ from typing import Any
 import httpx
 import pytest
 from serving import Server, assert_problem, raw
+from starlette.datastructures import Headers
 
+from vindex.serve import guard
+from vindex.serve.problems import Problem
 from vindex.serve.settings import MAX_CONNECTIONS
 
 JSON = {"Content-Type": "application/json"}
@@ -166,6 +170,18 @@ def test_other_addresses(
         assert_problem(
             own.get(address, headers={"Host": f"evil.example:{port}"}), 421, "E-SERVE-HOST"
         )
+
+
+def test_slow_bodies_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    with pytest.raises(Problem) as caught:
+        asyncio.run(guard._body(receive, Headers({})))
+    assert (caught.value.status, caught.value.id) == (408, "E-SERVE-SLOW")
 
 
 def test_unknown_routes_and_methods(server: Server) -> None:

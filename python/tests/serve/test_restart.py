@@ -93,6 +93,18 @@ def test_a_measurement_whose_supervisor_is_killed_resumes(
     assert not alive(program)
 
 
+def test_a_measurement_that_somebody_else_stops_resumes(own_server: Callable[..., Server]) -> None:
+    """A machine that is shut down tells every process to end, the server and the run."""
+    server = own_server()
+    id = server.queue("measure", "slow", null="signflip=20")
+    program = program_of(server, id)
+    server.stop(signal.SIGKILL)
+    os.kill(program, signal.SIGTERM)
+    server.start()
+    job = server.wait(id)
+    assert (job["state"], job["attempt"]) == ("done", 2)
+
+
 def test_another_run_whose_supervisor_is_killed_is_lost(own_server: Callable[..., Server]) -> None:
     server = own_server()
     id = server.queue("bench", sections=["spectra"], shapes=["512x512"], samples=10000,

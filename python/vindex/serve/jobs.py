@@ -37,6 +37,8 @@ log = logging.getLogger("vindex.serve")
 # A run whose supervisor was killed (by the kernel for memory, as a rule) is started again if its
 # command resumes, but not for ever.
 MAX_LOSSES = 3
+# Exit code of a run that a signal has stopped early; the same command again goes on.
+STOPPED = 75
 LOOK_SECONDS = 0.1
 _NEVER_BEGAN = ("E-STOPPED", "cancelled before it began")
 # Names that runs are given, see `inputs`.
@@ -329,6 +331,11 @@ class Jobs:
         text = records.tail(job)
         error = error_of_exit(code, text)
         job.now.progress = records.last_progress(text) or job.now.progress
+        again = self._resumes(job) and not job.now.cancel and job.now.losses < MAX_LOSSES
+        if code == STOPPED and again:
+            # Stopped by somebody else, as when the machine is shut down: "run again".
+            self._queue_again(job, job.now.losses + 1)
+            return
         state = DONE if code == 0 else CANCELLED if job.now.cancel else FAILED
         self._end(job, state, code, error)
 

@@ -212,6 +212,6 @@ def last_progress(text: str) -> dict[str, Any] | None:
         if line.startswith("{"):
             with suppress(ValueError):
                 found = json.loads(line)
-                if isinstance(found, dict) and found.get("event") == "progress":
+                if isinstance(found, dict) and found.pop("event", None) == "progress":
                     return found
     return None
