@@ -96,7 +96,7 @@ def test_a_measurement_whose_supervisor_is_killed_resumes(
 def test_a_measurement_that_somebody_else_stops_resumes(own_server: Callable[..., Server]) -> None:
     """A machine that is shut down tells every process to end, the server and the run."""
     server = own_server()
-    id = server.queue("measure", "slow", null="signflip=20")
+    id = server.queue("measure", "slow", null="signflip=5")
     program = program_of(server, id)
     server.stop(signal.SIGKILL)
     os.kill(program, signal.SIGTERM)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vindex import _program
-from vindex.serve import verbs
+from vindex.serve import asked, verbs
 from vindex.serve.problems import Problem
 
 COMMANDS = _program.commands()
@@ -26,8 +26,8 @@ def locate(kind: verbs.Kind, identifier: str) -> str:
     return f"models/{identifier}" if kind is verbs.Kind.INPUT else f"<{kind.name} {identifier}>"
 
 
-def check(body: Any) -> verbs.Request:
-    return verbs.check(VERBS, body, locate, lambda asked: asked or "1000")
+def check(body: Any) -> asked.Request:
+    return asked.check(VERBS, body, locate, lambda size: size or "1000")
 
 
 def test_every_command_is_served() -> None:
@@ -74,7 +74,7 @@ def test_arguments_of_a_measurement() -> None:
     ],
 )
 def test_results_are_named_after_models(places: list[str], name: str) -> None:
-    assert verbs.results_name(places) == name
+    assert asked.results_name(places) == name
 
 
 def test_spellings_of_one_option() -> None:

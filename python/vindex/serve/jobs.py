@@ -13,10 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -26,11 +24,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from vindex.serve import records, supervise
+from vindex.serve import processes, records, supervise
+from vindex.serve.asked import Request
 from vindex.serve.problems import Problem, error_of_exit, not_found, redact
 from vindex.serve.records import CANCELLED, DONE, FAILED, LOST, QUEUED, RUNNING, Job, State
 from vindex.serve.settings import MAX_QUEUED, Settings
-from vindex.serve.verbs import JOB_ID, OUT, Request, Verb
+from vindex.serve.verbs import JOB_ID, OUT, Verb
 
 log = logging.getLogger("vindex.serve")
 
@@ -44,13 +43,6 @@ _NEVER_BEGAN = ("E-STOPPED", "cancelled before it began")
 # Names that runs are given, see `inputs`.
 _MODELS = re.compile(r"(?<![\w./-])models/")
 _OTHER_JOB = re.compile(rf"\.\./({JOB_ID})/{OUT}/")
-_KEPT = ("PATH", "HOME", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "OPENBLAS_", "OMP_", "CUDA_",
-         "NVIDIA_", "VINDEX_", "PYTHONPATH")  # fmt: skip
-
-
-def environment() -> dict[str, str]:
-    """What runs of the program see: nothing with a credential."""
-    return {name: text for name, text in os.environ.items() if name.startswith(_KEPT)}
 
 
 class Jobs:
@@ -321,7 +313,7 @@ class Jobs:
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True, cwd=job.folder,
-                env={**environment(), "TMPDIR": str(job.folder / "tmp"), "NO_COLOR": "1"},
+                env={**processes.environment(), "TMPDIR": str(job.folder / "tmp"), "NO_COLOR": "1"},
             )  # fmt: skip
         except OSError as error:
             log.error("job %s: no process can be started: %s", job.id, error)
@@ -380,23 +372,6 @@ class Jobs:
             return
         for role in ("supervisor", "program"):
             known = (records.process(job) or {}).get(role)
-            if known is not None and _terminate(known["pid"], known["start"]):
+            if known is not None and processes.terminate(known["pid"], known["start"]):
                 self._told.add((job.id, job.now.attempt))
                 return
-
-
-def _terminate(pid: int, start: int) -> bool:
-    """SIGTERM to a process of that number and start time; False where it is there no more."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return False
-    try:
-        if supervise.start_time(pid) != start:
-            return False
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)

@@ -25,7 +25,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vindex.serve.verbs import OUT, Request
+from vindex.serve.asked import Request
+from vindex.serve.verbs import OUT
 
 QUEUED, RUNNING, DONE = "queued", "running", "done"
 FAILED, CANCELLED, LOST = "failed", "cancelled", "lost"

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from vindex.serve import events, verbs
+from vindex.serve import asked, events, verbs
 from vindex.serve.context import Context, json_body
 from vindex.serve.problems import Problem
 from vindex.serve.records import FINISHED, STATES, Job
@@ -48,9 +48,9 @@ def router(server: Context) -> APIRouter:
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
     jobs = server.jobs
 
-    def submit(asked: Any, key: str | None) -> Job:
-        request = verbs.check(server.verbs, asked, server.inputs.locate, server.inputs.budget)
-        return jobs.submit(request, key, asked)[0]
+    def submit(body: Any, key: str | None) -> Job:
+        request = asked.check(server.verbs, body, server.inputs.locate, server.inputs.budget)
+        return jobs.submit(request, key, body)[0]
 
     def accepted(job: Job) -> JSONResponse:
         return JSONResponse(jobs.describe(job), 202, {"Location": f"/v1/jobs/{job.id}"})
@@ -64,8 +64,8 @@ def router(server: Context) -> APIRouter:
         summary="Queue a job",
     )
     async def create(request: Request, key: Key = None) -> Response:
-        asked = await json_body(request)
-        job = await run_in_threadpool(submit, asked, key)
+        body = await json_body(request)
+        job = await run_in_threadpool(submit, body, key)
         return accepted(job)
 
     @routes.get("", response_model=JobList, responses=answers(), summary="Jobs, the latest first")
