@@ -34,7 +34,7 @@ def test_the_document(server: Server) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("schemathesis") is None, reason="no schemathesis")
-def test_schemathesis_finds_nothing(own_server: Callable[..., Server]) -> None:
+def test_schemathesis_finds_nothing(own_server: Callable[..., Server], tmp_path: Path) -> None:
     server = own_server()
     # Identifiers that exist, so that more than refusals are tried.
     server.run("measure", "kimi")
@@ -47,7 +47,7 @@ def test_schemathesis_finds_nothing(own_server: Callable[..., Server]) -> None:
             "--exclude-checks", "use_after_free",
             "--max-examples", "10", "--max-time", "60", "--warnings", "off",
         ],
-        capture_output=True, text=True, timeout=600, check=False,
+        capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
     assert server.client.get("/health").json()["status"] == "ok"
