@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # A Python environment in build/, with what a file of requirements lists; does nothing where it is there already.
-# Usage: scripts/python_env.sh [--models | --browser | --site] [FOLDER]
-# without a flag: the readers that docs/results-file.md names, for the tests that run that page's recipes
+# Usage: scripts/python_env.sh [--models | --site] [FOLDER]
+# without a flag: what the tests need, readers of results files, the package and a driver of browsers among it
 #   (tests/python/requirements.txt, in build/python)
 # --models: transformers, peft and torch (some GB), which scripts/capture.py and the tests beside it need
 #   (tests/python/requirements-models.txt, in build/python-models)
-# --browser: Playwright, which drives Debian's chromium over pages of `vindex report`
-#   (tests/report/requirements.txt, in build/python-browser)
 # --site: Sphinx, for scripts/site.sh (docs/requirements.txt, in build/python-site)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +13,6 @@ name=
 wanted=tests/python/requirements.txt
 case "${1:-}" in
   --models) name=-models wanted=tests/python/requirements-models.txt ;;
-  --browser) name=-browser wanted=tests/report/requirements.txt ;;
   --site) name=-site wanted=docs/requirements.txt ;;
 esac
 [[ -z "$name" ]] || shift
