@@ -2,13 +2,13 @@
 # Builds the Python wheel that needs nothing of the system but its C and C++ libraries: compiled, then completed by auditwheel
 # with every library that it loads, at once or later, and with the licences of those. Usage: scripts/wheel.sh [--prefix DIR] OUTDIR
 # --prefix: DIR has what `cmake --install` left there, and the module alone is compiled. PYTHON names the interpreter that the
-# wheel is for (Debian's own, else python3); other settings of the build go in SETTINGS, as in SETTINGS="-C cmake.define.VINDEX_CUDA=ON".
+# wheel is for (Debian's own, else python3); other settings of the build go in SETTINGS, as in SETTINGS="--config-settings cmake.define.VINDEX_CUDA=ON".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 settings=()
 if [[ "${1:-}" == --prefix ]]; then
-  settings+=(-C "cmake.define.VINDEX_PREFIX=$(realpath "$2")")
+  settings+=(--config-settings "cmake.define.VINDEX_PREFIX=$(realpath "$2")")
   shift 2
 fi
 [[ $# == 1 && "$1" != -* ]] || { echo "usage: scripts/wheel.sh [--prefix DIR] OUTDIR" >&2; exit 64; }
