@@ -127,6 +127,6 @@ std::string purify_json(const organ::GgufSource& source, const PurifyResult& res
 
 /// A table for people, a line for each tensor that was tried, within `width` columns.
 std::string purify_text(const organ::GgufSource& source, const PurifyResult& result,
-                        std::size_t width);
+                        const PurifyTargets& targets, std::size_t width);
 
 }  // namespace vindex::purify

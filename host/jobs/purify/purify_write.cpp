@@ -172,7 +172,7 @@ void require_free_targets(const organ::GgufSource& source, const PurifyTargets& 
   require_no_input(paths, source.input_paths());
   for (const std::string& path : paths) {
     if (!path.empty()) {
-      require_free_target(path, targets.replace, "--replace");
+      require_free_target(path, targets.replace, "--force");
     }
   }
   if (!targets.output.empty() && !targets.factors.empty() &&
