@@ -1,7 +1,9 @@
 // The command organ extract: a model taken apart, tensor by tensor.
+#include "flag_names.hpp"
 #include "organ.hpp"
 
 #include "core/json_document.hpp"
+#include "core/size_text.hpp"
 #include "core/text_table.hpp"
 #include "organ/extract.hpp"
 
@@ -33,14 +35,14 @@ std::string extract_text(const organ::ExtractSettings& settings,
     if (count.tensors > 0) {
       text += fmt::format("{:<10} {:>8} {:>16} {:>12}\n",
                           organ::class_name(static_cast<organ::OrganClass>(i)), count.tensors,
-                          count.params, size_text(count.bytes));
+                          count.params, data_text(count.bytes));
     }
   }
   const bool read = !settings.by_reference || settings.digests;
   text += fmt::format("{} of {} tensors {} {}: {}\n", report.tensors, report.tensors_total,
                       settings.by_reference ? "by reference in" : "in", printable(settings.output),
                       read ? rate_text(report.bytes, report.seconds)
-                           : fmt::format("{} not copied, {:.0f} ms", size_text(report.bytes),
+                           : fmt::format("{} not copied, {:.0f} ms", data_text(report.bytes),
                                          1e3 * report.seconds));
   return text;
 }
@@ -87,8 +89,7 @@ void add_organ_extract(CLI::App& organ, Session& session) {
   verb->add_option("--type", settings.types,
                    "Classes: skeleton, organ (feed-forward, with router), ffn (without it), embed, "
                    "norm, adapter, router, other, all");
-  verb->add_option("--layers", settings.layers,
-                   "Blocks, for example 0,1,5-20 (-1: what is in no block)");
+  add_layers(*verb, settings.layers, "Blocks, for example 0,1,5-20 (-1: what is in no block)");
   verb->add_option("--threads", settings.threads, "Threads that copy (0: by the machine)")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();

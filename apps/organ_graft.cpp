@@ -1,4 +1,5 @@
 // The command organ graft: parts of one model in the place of another's.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
@@ -84,19 +85,19 @@ void add_organ_graft(CLI::App& organ, Session& session) {
                    "Classes: organ (feed-forward and its router), ffn (without router), skeleton "
                    "(attention), embed, norm, router, adapter, other, all")
       ->required();
-  verb->add_option("--layers", settings.layers,
-                   "Blocks of the donor, for example 5-20,24 (-1: what is in no block); without it "
-                   "and --map all");
+  add_layers(*verb, settings.layers,
+             "Blocks of the donor, for example 5-20,24 (-1: what is in no block); without it "
+             "and --map all");
   verb->add_option("--map", settings.map,
                    "Blocks of the donor beside blocks of the host: 5-20:8-23, several with commas");
   verb->add_flag("--allow-missing", settings.allow_missing,
                  "Leave out what only one of the models has");
-  verb->add_flag("--force", settings.force,
-                 "Write in spite of errors that are not of shapes or missing tensors");
+  add_accept_findings(*verb, settings.force,
+                      "Write in spite of errors that are not of shapes or missing tensors");
   verb->add_flag("--dry-run", settings.dry_run, "Check, and write nothing");
   verb->add_option("--name", settings.name, "general.name of the result");
   verb->add_option("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
-  verb->add_flag("--replace", settings.replace, "Replace a file that is there");
+  add_force(*verb, settings.replace, "Replace a file that is there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   add_threads(*verb, settings.threads, "Threads (0: every core, at most 8)");
   verb->add_flag("--json", flags->json, "The report as one JSON document");

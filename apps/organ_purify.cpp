@@ -1,4 +1,5 @@
 // The command organ purify: noise taken out of matrices, where there is any.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "organ.hpp"
@@ -114,7 +115,7 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   }
   file.report(
       session, flags.json, [&] { return purify::purify_json(*source, result, targets); },
-      [&](std::size_t columns) { return purify::purify_text(*source, result, columns); });
+      [&](std::size_t columns) { return purify::purify_text(*source, result, targets, columns); });
   return {};
 }
 
@@ -132,7 +133,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
       "Examples:\n  vindex organ purify MODEL.gguf --dry-run\n"
       "  vindex organ purify MODEL.gguf -o OUT.gguf --out-type Q8_0\n"
       "  vindex organ purify MODEL.gguf --method laser --rho 0.1 --type ffn \\\n"
-      "    --layers 20-31 --force -o OUT.gguf\n"
+      "    --layers 20-31 --accept-findings -o OUT.gguf\n"
       "  vindex organ purify MODEL.gguf --factors LOW.safetensors   low-rank pairs\n"
       "A matrix is changed where its bulk is noise (KS < 0.10), singular values stand out of it, "
       "and at most --cap of its energy would be removed. Everything else keeps its bytes. Only "
@@ -149,7 +150,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_option("--type", flags->types,
                    "Classes: organ, ffn, skeleton, other; several with commas (all of them)");
   verb->add_option("--include", flags->include, "Also embed, router, adapter");
-  verb->add_option("--layers", flags->layers, "Blocks, for example 0,1,15-20");
+  add_layers(*verb, flags->layers, "Blocks, for example 0,1,15-20");
   verb->add_option("--tensors", flags->tensors, "Regular expression for the whole tensor name");
   verb->add_option("--out-type", flags->out_type,
                    "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
@@ -157,7 +158,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   add_number(*verb, "--cap", flags->cap, "Maximum share of the energy that may be removed",
              {0.0, 1.0})
       ->capture_default_str();
-  verb->add_flag("--force", flags->force, "Purify what the gate refuses, too");
+  add_accept_findings(*verb, flags->force, "Purify what the gate refuses, too");
   verb->add_option("--factors", flags->factors,
                    "Write low-rank pairs NAME.a, NAME.b as safetensors: W' = b a");
   verb->add_option("--factor-type", flags->factor_type, "Of the pairs")
@@ -166,7 +167,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_flag("--dry-run", flags->dry_run, "Judge, and write nothing");
   verb->add_option("--shards", flags->shards,
                    "Write files of at most this size: 2GiB, 500MB; none: one file");
-  verb->add_flag("--replace", flags->replace, "Replace files that are there");
+  add_force(*verb, flags->replace);
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   add_backend_flags(*verb, flags->backend, "auto, cpu, cuda", "CUDA device");
   add_threads(*verb, flags->threads, "Workers (0: every core)");

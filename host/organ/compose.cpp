@@ -282,7 +282,7 @@ ComposeReport compose(const Composition& composition, const std::string& target,
   const std::vector<const GgufSource*> sources = sources_of(composition);
   refuse_inputs(targets, sources, options);
   for (const std::string& path : targets) {
-    require_free_target(path, options.replace, "--replace");
+    require_free_target(path, options.replace, "--force");
   }
   Assembly assembly(composition, options);
   try {

@@ -182,7 +182,7 @@ GraftReport graft_models(const GraftSettings& settings) {
   const GraftRequest request =
       parse_graft_request(settings.types, settings.layers, settings.map, settings.allow_missing);
   if (!settings.dry_run) {
-    require_free_target(settings.output, settings.replace, "--replace");
+    require_free_target(settings.output, settings.replace, "--force");
   }
   const auto host = open_gguf(settings.host);
   const auto donor = open_gguf(settings.donor);
