@@ -53,12 +53,6 @@ std::vector<ManifestTensor> wanted_tensors(const GgufSource& source, const Organ
   return wanted;
 }
 
-OrganOrigin origin_of(const GgufSource& source) {
-  return {source.architecture(),
-          source.text("general.name").value_or(source.splits().front().file_name),
-          source.text("general.uuid").value_or(std::string())};
-}
-
 void write_organs(const GgufSource& source, const ExtractSettings& settings,
                   std::vector<ManifestTensor>& tensors, write::OutputFolder& folder,
                   ExtractReport& report) {
@@ -69,9 +63,9 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
   AtomicFile& probe = folder.create("kv.probe");
   const bool share = write::can_share_blocks(*source.files().front().source, probe);
   folder.drop(probe);
-  const OrganOrigin origin = origin_of(source);
+  const OrganOrigin origin = organ_origin(source);
   report.cloned =
-      for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+      for_each_tensor(tensors, settings.threads, settings.stop, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
         const input::Shard& file = source.files()[tensor.split];
         return write_organ(
             folder.create(tensor.file), tensor, origin,
@@ -82,7 +76,7 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
 
 void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
                     std::vector<ManifestTensor>& tensors) {
-  for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+  for_each_tensor(tensors, settings.threads, settings.stop, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
     auto digest = copier.digest(*source.files()[tensor.split].source, tensor.offset, tensor.bytes);
     tensor.sha256 = digest.value_or("");
     return digest.has_value();
@@ -112,12 +106,8 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
   } else if (settings.digests) {
     digest_tensors(*source, settings, tensors);
   }
-  std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
-  const Json json = manifest_json(*source, tensors, context_of(settings, filter), sidecars);
-  for (const auto& [name, keys] : sidecars) {
-    gguf::Writer(folder.create(name), keys, {}).finish();
-  }
-  write_manifest(json, folder);
+  write_model_manifest(*source, tensors, source->tensors().size(), context_of(settings, filter),
+                       folder);
   source->require_unchanged();
   throw_if_stopped(settings.stop);
   folder.publish();
@@ -162,11 +152,14 @@ void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSetti
 }
 
 ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& filter) {
+  return {settings.tool, utc_now(), filter.text(), settings.by_reference};
+}
+
+std::string utc_now() {
   std::tm now = {};
   const std::time_t seconds = std::time(nullptr);
   ::gmtime_r(&seconds, &now);
-  return {settings.tool, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now), filter.text(),
-          settings.by_reference};
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now);
 }
 
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report) {
@@ -178,15 +171,15 @@ void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& re
 }
 
 std::uint64_t for_each_tensor(
-    std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+    std::vector<ManifestTensor>& tensors, std::int32_t threads, const std::stop_token& stop,
     const std::function<bool(ManifestTensor& tensor, write::RangeCopier& copier)>& body) {
   // More than there are cores: each waits for the device at the end of its file.
-  const std::int32_t wanted = settings.threads > 0 ? settings.threads : 4 * usable_cores();
+  const std::int32_t wanted = threads > 0 ? threads : 4 * usable_cores();
   write::CopyTally tally;
   std::vector<write::RangeCopier> copiers(thread_count(kExtractThreadBytes, wanted),
-                                          write::RangeCopier(tally, settings.stop));
+                                          write::RangeCopier(tally, stop));
   for_each_index(tensors.size(), copiers.size(), [&](std::size_t worker, std::size_t i) {
-    throw_if_stopped(settings.stop);
+    throw_if_stopped(stop);
     if (!body(tensors[i], copiers[worker])) {
       throw Stopped{};
     }
@@ -201,6 +194,23 @@ void write_manifest(const Json& json, write::OutputFolder& folder) {
     refuse_size(fmt::format("{} bytes, more than the {}", text.size(), kLargestManifest));
   }
   folder.write_text(kManifestName, text);
+}
+
+void write_model_manifest(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
+                          std::uint64_t total, const ManifestContext& context,
+                          write::OutputFolder& folder) {
+  std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
+  const Json json = manifest_json(source, tensors, total, context, sidecars);
+  for (const auto& [name, keys] : sidecars) {
+    gguf::Writer(folder.create(name), keys, {}).finish();
+  }
+  write_manifest(json, folder);
+}
+
+OrganOrigin organ_origin(const GgufSource& source) {
+  return {source.architecture(),
+          source.text("general.name").value_or(source.splits().front().file_name),
+          source.text("general.uuid").value_or(std::string())};
 }
 
 ExtractReport extract(const ExtractSettings& settings) {
