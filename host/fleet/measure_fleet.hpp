@@ -50,7 +50,7 @@ struct NamedModel {
 };
 
 /// The models at or below `address`, in order of path: GGUF files (of a split set the first one),
-/// and folders with safetensors files. A path that is a file is itself, as is an address that is
+/// and folders with safetensors files or organs (organ/extract.hpp). A path that is a file is itself, as is an address that is
 /// none of a local path. Hidden folders are passed over. Errors: MissingInputError E-ORGAN-FLEET
 /// (66) where there is none.
 std::vector<std::string> find_models(const std::string& address);

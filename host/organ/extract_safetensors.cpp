@@ -88,6 +88,14 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
     return write_organ(folder.create(tensor.file), tensor, origin,
                        {shard.file_name, shard.header_sha256, shard.source.get()}, false, copier);
   });
+  // What names and layouts of the tensors mean, for who measures the folder.
+  for (const auto& [name, json] : {std::pair{"config.json", &model.config},
+                                   {"hf_quant_config.json", &model.quantisation},
+                                   {"adapter_config.json", &model.adapter}}) {
+    if (*json) {
+      folder.write_text(name, Json::of(**json).dump(1) + "\n");
+    }
+  }
   write_manifest(manifest_document(context_of(settings, filter), model.tensors.size(),
                                    source_json(model), {}, tensors),
                  folder);

@@ -44,22 +44,6 @@ void add_splits(const Manifest& manifest, const std::string& where, GgufParts& p
   }
 }
 
-/// The one tensor of an organ file.
-gguf::Tensor only_tensor(input::Shard& file, const ManifestTensor& wanted) {
-  gguf::Header header = gguf::read_header(*file.source);
-  file.source->header_is_read();
-  if (header.big_endian || header.tensors.size() != 1 ||
-      header.tensors.front().name != wanted.name) {
-    throw FormatError(
-        "E-ORGAN-FILE", printable(file.path),
-        fmt::format("is not a little-endian GGUF file of the one tensor \"{}\", as the "
-                    "manifest says",
-                    excerpt(wanted.name)));
-  }
-  file.header_sha256 = header.header_sha256;
-  return std::move(header.tensors.front());
-}
-
 class FolderReader {
  public:
   FolderReader(const Manifest& manifest, const std::string& folder, bool accept_changed)
@@ -145,7 +129,7 @@ void FolderReader::add_organ(const ManifestTensor& wanted) {
   file.file_name = file_name_of(wanted.file);
   file.source = std::make_unique<OrganSource>(file.path, open_);
   file.identity = file.source->identity_at_opening();
-  add(only_tensor(file, wanted), wanted, parts_.files.size() - 1);
+  add(only_tensor(file, wanted.name), wanted, parts_.files.size() - 1);
 }
 
 void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::size_t file) {
@@ -167,6 +151,21 @@ void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::si
 }
 
 }  // namespace
+
+gguf::Tensor only_tensor(input::Shard& file, const std::string& name) {
+  gguf::Header header = gguf::read_header(*file.source);
+  file.source->header_is_read();
+  if (header.big_endian || header.tensors.size() != 1 ||
+      header.tensors.front().name != name) {
+    throw FormatError(
+        "E-ORGAN-FILE", printable(file.path),
+        fmt::format("is not a little-endian GGUF file of the one tensor \"{}\", as the "
+                    "manifest says",
+                    excerpt(name)));
+  }
+  file.header_sha256 = header.header_sha256;
+  return std::move(header.tensors.front());
+}
 
 GgufSplit& add_split(const gguf::KeySection& keys, const std::string& file_name,
                      const std::string& where, GgufParts& parts) {
