@@ -143,7 +143,8 @@ void add_organ_purify(CLI::App& organ, Session& session) {
       "A matrix is changed where its bulk is noise (KS < 0.10), singular values stand out of it, "
       "and at most --cap of its energy would be removed. Everything else keeps its bytes. Only "
       "perplexity shows whether a change helps.");
-  verb->add_option("model", flags->model, "GGUF: a file, a split, a folder of either; an extracted folder")
+  verb->add_option("model", flags->model,
+                   "GGUF: a file, a split, a folder of either; an extracted folder")
       ->required();
   verb->add_option("-o,--output", flags->output,
                    "GGUF file to write; a folder of organs where it ends in / or is a folder, or "

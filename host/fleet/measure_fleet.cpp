@@ -223,6 +223,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
                                       .adapter = settings.indexing.lora};
   const input::ModelFiles files = is_folder ? organ::open_organ_model(settings.model, opening)
                                             : input::open_model(settings.model, opening);
+  model.attention = model::architecture_facts(files);
   model.tensors_total = static_cast<std::int64_t>(files.tensors.size());
   for (const input::Shard& shard : files.shards) {
     model.bytes += shard.identity.bytes;

@@ -63,10 +63,9 @@ class FolderWriter {
     const input::Shard& shard = source.files()[from.file];
     const auto opened = source.opened(from.file);
     tensor.offset = from.offset;
-    if (!write_organ(
-            file, tensor, organ_origin(source),
-            {source.splits()[from.split].file_name, shard.header_sha256, opened.get()}, false,
-            copier)) {
+    if (!write_organ(file, tensor, organ_origin(source),
+                     {source.splits()[from.split].file_name, shard.header_sha256, opened.get()},
+                     false, copier)) {
       throw Stopped{};
     }
     if (!composed.sha256.empty() && tensor.sha256 != composed.sha256) {

@@ -64,23 +64,25 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
   const bool share = write::can_share_blocks(*source.files().front().source, probe);
   folder.drop(probe);
   const OrganOrigin origin = organ_origin(source);
-  report.cloned =
-      for_each_tensor(tensors, settings.threads, settings.stop, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
-        const input::Shard& file = source.files()[tensor.split];
-        return write_organ(
-            folder.create(tensor.file), tensor, origin,
-            {source.splits()[tensor.split].file_name, file.header_sha256, file.source.get()}, share,
-            copier);
-      });
+  report.cloned = for_each_tensor(tensors, settings.threads, settings.stop,
+                                  [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+                                    const input::Shard& file = source.files()[tensor.split];
+                                    return write_organ(folder.create(tensor.file), tensor, origin,
+                                                       {source.splits()[tensor.split].file_name,
+                                                        file.header_sha256, file.source.get()},
+                                                       share, copier);
+                                  });
 }
 
 void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
                     std::vector<ManifestTensor>& tensors) {
-  for_each_tensor(tensors, settings.threads, settings.stop, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
-    auto digest = copier.digest(*source.files()[tensor.split].source, tensor.offset, tensor.bytes);
-    tensor.sha256 = digest.value_or("");
-    return digest.has_value();
-  });
+  for_each_tensor(tensors, settings.threads, settings.stop,
+                  [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+                    auto digest = copier.digest(*source.files()[tensor.split].source, tensor.offset,
+                                                tensor.bytes);
+                    tensor.sha256 = digest.value_or("");
+                    return digest.has_value();
+                  });
 }
 
 void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
@@ -227,6 +229,75 @@ ExtractReport extract(const ExtractSettings& settings) {
     report.stopped = true;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+namespace {
+
+struct WantedModel {
+  std::vector<ManifestFile> files;
+  std::vector<std::string> tensors;  ///< names of those that are selected
+};
+
+template <typename Tensors>
+WantedModel wanted_model(const std::vector<input::Shard>& files, const Tensors& tensors,
+                         const OrganFilter& filter) {
+  WantedModel model;
+  for (const input::Shard& file : files) {
+    ManifestFile& own = model.files.emplace_back();
+    own.name = file.file_name;
+    own.bytes = file.identity.bytes;
+    own.version = file.identity.version;
+    own.header_sha256 = file.header_sha256;
+  }
+  for (const auto& tensor : tensors) {
+    if (filter.wants(tensor.name)) {
+      model.tensors.push_back(tensor.name);
+    }
+  }
+  return model;
+}
+
+bool is_same(const Manifest& manifest, const WantedModel& wanted, const ExtractSettings& settings) {
+  const auto same_file = [](const ManifestFile& a, const ManifestFile& b) {
+    return a.name == b.name && a.bytes == b.bytes && a.version == b.version &&
+           a.header_sha256 == b.header_sha256;
+  };
+  const auto is_stored = [&](const ManifestTensor& tensor) {
+    return tensor.file.empty() == settings.by_reference &&
+           (!settings.digests || !tensor.sha256.empty());
+  };
+  return std::equal(manifest.files.begin(), manifest.files.end(), wanted.files.begin(),
+                    wanted.files.end(), same_file) &&
+         std::equal(manifest.tensors.begin(), manifest.tensors.end(), wanted.tensors.begin(),
+                    wanted.tensors.end(),
+                    [](const ManifestTensor& a, const std::string& b) { return a.name == b; }) &&
+         std::all_of(manifest.tensors.begin(), manifest.tensors.end(), is_stored);
+}
+
+}  // namespace
+
+ExtractReport extracted_before(const ExtractSettings& settings) {
+  const OrganFilter filter(settings);
+  const Manifest manifest = read_manifest(organ_folder_of(settings.output));
+  WantedModel wanted;
+  if (is_safetensors(settings.model)) {
+    const input::ModelFiles model = input::open_model(
+        settings.model, {.model_config = {}, .adapter = true, .stop = settings.stop});
+    wanted = wanted_model(model.shards, model.tensors, filter);
+  } else {
+    const auto source = open_gguf(settings.model);
+    wanted = wanted_model(source->files(), source->tensors(), filter);
+  }
+  if (!is_same(manifest, wanted, settings)) {
+    throw OutputError("E-OUTPUT-NOT-EMPTY",
+                      fmt::format("{} holds organs of another model, version or selection; name a "
+                                  "new folder, or remove it first",
+                                  printable(settings.output)));
+  }
+  ExtractReport report;
+  report.tensors_total = manifest.tensors_total;
+  count_tensors(manifest.tensors, report);
   return report;
 }
 

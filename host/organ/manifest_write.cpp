@@ -206,8 +206,7 @@ Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& 
   }
   Json from = {{"container", "gguf"}, {"files", std::move(files)}};
   add_summary(source, from);
-  return manifest_document(context, total, std::move(from), std::move(first_keys),
-                           tensors);
+  return manifest_document(context, total, std::move(from), std::move(first_keys), tensors);
 }
 
 }  // namespace vindex::organ

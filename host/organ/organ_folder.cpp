@@ -155,8 +155,7 @@ void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::si
 gguf::Tensor only_tensor(input::Shard& file, const std::string& name) {
   gguf::Header header = gguf::read_header(*file.source);
   file.source->header_is_read();
-  if (header.big_endian || header.tensors.size() != 1 ||
-      header.tensors.front().name != name) {
+  if (header.big_endian || header.tensors.size() != 1 || header.tensors.front().name != name) {
     throw FormatError(
         "E-ORGAN-FILE", printable(file.path),
         fmt::format("is not a little-endian GGUF file of the one tensor \"{}\", as the "

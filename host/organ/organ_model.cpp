@@ -84,7 +84,8 @@ input::ModelFiles open_organ_model(const std::string& path, const input::OpenOpt
   }
   if (model.tensors.empty()) {
     throw MissingInputError(
-        "E-NO-TENSORS", fmt::format("{}: nothing to measure, it holds no tensors", printable(path)));
+        "E-NO-TENSORS",
+        fmt::format("{}: nothing to measure, it holds no tensors", printable(path)));
   }
   return model;
 }
