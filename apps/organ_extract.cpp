@@ -5,7 +5,6 @@
 #include "core/text_table.hpp"
 #include "fleet/dissect.hpp"
 #include "organ/extract.hpp"
-#include "organ/organ_model.hpp"
 
 #include <fmt/format.h>
 
@@ -55,19 +54,6 @@ struct ExtractFlags {
   bool json = false;
 };
 
-/// What --fleet finds, but for what was taken apart already.
-std::vector<fleet::NamedModel> fleet_of(const ExtractFlags& flags) {
-  std::vector<std::string> paths = flags.models;
-  for (const std::string& folder : flags.fleet) {
-    for (const std::string& path : fleet::find_models(folder)) {
-      if (!organ::holds_organs(path)) {
-        paths.push_back(path);
-      }
-    }
-  }
-  return fleet::named_models(paths);
-}
-
 /// Every model into a folder of its own; one that fails is a row, the others go on.
 Ending run_dissection(const ExtractFlags& flags, const Session& session) {
   organ::ExtractSettings settings = flags.settings;
@@ -81,7 +67,7 @@ Ending run_dissection(const ExtractFlags& flags, const Session& session) {
     return std::count_if(models.begin(), models.end(),
                          [](const auto& model) { return model.report.has_value(); });
   };
-  for (const fleet::NamedModel& named : fleet_of(flags)) {
+  for (const fleet::NamedModel& named : fleet::models_to_dissect(flags.models, flags.fleet)) {
     fleet::DissectedModel model;
     try {
       model = fleet::dissect(named, folder, settings, earlier);

@@ -74,6 +74,7 @@ const std::set<std::string>& entries_of_verbs() {
       "organ/assemble.hpp",
       "organ/extract.hpp",
       "organ/graft.hpp",
+      "fleet/dissect.hpp",
       "fleet/measure_fleet.hpp",
       "organ/model_difference.hpp",
       "jobs/purify/purify.hpp",

@@ -6,6 +6,7 @@
 #include "core/json_document.hpp"
 #include "core/path_kind.hpp"
 #include "core/text_table.hpp"
+#include "organ/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -28,6 +29,18 @@ double rate(const organ::ExtractReport& report, bool by_reference) {
 }
 
 }  // namespace
+
+std::vector<NamedModel> models_to_dissect(std::vector<std::string> models,
+                                          std::span<const std::string> folders) {
+  for (const std::string& folder : folders) {
+    for (const std::string& path : find_models(folder)) {
+      if (!organ::holds_organs(path)) {
+        models.push_back(path);
+      }
+    }
+  }
+  return named_models(models);
+}
 
 EarlierSeconds earlier_dissection(const std::string& folder) {
   EarlierSeconds seconds;

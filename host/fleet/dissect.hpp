@@ -23,6 +23,11 @@ struct DissectedModel {
   std::string failure = {};  ///< one line
 };
 
+/// `models`, and what find_models() finds at or below `folders` but for what was taken apart
+/// already. Errors: those of find_models().
+std::vector<NamedModel> models_to_dissect(std::vector<std::string> models,
+                                          std::span<const std::string> folders);
+
 /// Seconds of models by name.
 using EarlierSeconds = std::map<std::string, double>;
 /// What the report in `folder` says that earlier runs took; empty where there is none of ours.

@@ -120,7 +120,9 @@ std::vector<std::string> fit_cells(const std::string& name, const char* of, cons
           of,
           std::to_string(fit.models),
           std::isnan(fit.slope) ? "-" : fmt::format("{:+.3f}", fit.slope),
-          std::isnan(fit.low) ? "-" : fmt::format("{:+.3f}..{:+.3f}", fit.low, fit.high),
+          !fit.reason.empty()   ? fit.reason
+          : std::isnan(fit.low) ? "-"
+                                : fmt::format("{:+.3f}..{:+.3f}", fit.low, fit.high),
           std::isnan(fit.p) ? "-" : fmt::format("{:.4f}", fit.p)};
 }
 

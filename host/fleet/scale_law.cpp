@@ -145,7 +145,7 @@ ScaleFit fit_scale(std::span<const double> log_parameters, std::span<const doubl
   }
   const std::int64_t freedom = fit.models - fit.groups - 1;
   if (order_count(groups) < measure::kMinOrders) {
-    fit.reason = "fewer than 20 orders of the models: p cannot reach 0.05";
+    fit.reason = "too few models for p";
     return fit;
   }
   const std::vector<double> x = centred(log_parameters, groups);

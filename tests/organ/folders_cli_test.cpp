@@ -50,8 +50,7 @@ class OrganFolders : public ProgramTest {
   }
   std::string text(const std::string& name) { return file_text(folder_.file(name)); }
 
-  const std::vector<std::string> purify_ = {"--method", "laser", "--rho",  "0.5", "--force",
-                                            "--cap",    "1",     "--type", "ffn", "-q"};
+  const std::vector<std::string> purify_ = {"--cap", "1", "--type", "ffn", "-q"};
 };
 
 TEST_F(OrganFolders, MeasureGivesTheFiguresOfTheModel) {
