@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the synthetic parents of docs/chimera.md: small GGUF models that nobody trained.
+"""Writes the synthetic parents of docs/chimera.md: small GGUF models that are not trained.
 
 base   a llama of 4 blocks
 math   base with a rank-2 change of its feed-forward matrices, as a fine-tune makes one

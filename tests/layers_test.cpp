@@ -82,6 +82,7 @@ const std::set<std::string>& entries_of_verbs() {
       "jobs/compare/compared.hpp",
       "report/export.hpp",
       "results/run_store.hpp",
+      "report/shown_models.hpp",
       "report/shown_spectra.hpp",
       "results/shown_cells.hpp",
       "report/cells_text.hpp",

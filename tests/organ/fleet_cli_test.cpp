@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -186,6 +187,39 @@ TEST_F(Fleet, WithoutDependenceThereIsNoLaw) {
     EXPECT_LT(theta[of]["ci_low"].get<double>(), 0.0) << theta[of];
     EXPECT_GT(theta[of]["ci_high"].get<double>(), 0.0) << theta[of];
   }
+}
+
+TEST_F(Fleet, ShowsModelsByRoles) {
+  const std::string models = make("models", [](double, int number) { return 30.0 + number; });
+  std::vector<std::string> files;
+  for (const char* name : {"llama-104", "qwen2moe-104"}) {
+    files.push_back(folder_.file(std::string(name) + ".h5"));
+    must({"-q", "measure", models + "/" + name + ".gguf", "-o", files.back()});
+  }
+  std::vector<std::string> show = {"show", files[0], files[1], "--metric", "stable_rank"};
+  const ProgramResult told = run(show);
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  expect_parts(told.out, {"over its noise", "llama-104", "qwen2moe-104", "routed gate_proj"});
+  for (const std::string& line : lines_of(told.out)) {
+    EXPECT_LE(line.size(), 80U) << line;
+  }
+  show.emplace_back("--json");
+  const Json document = Json::parse(run(show).out);
+  ASSERT_EQ(document["files"].size(), 2U);
+  const Json& experts = document["files"][1]["roles"];
+  const auto found = std::find_if(experts.begin(), experts.end(), [](const Json& role) {
+    return role["block"] == "routed_expert" && role["role"] == "gate_proj";
+  });
+  ASSERT_NE(found, experts.end()) << document;
+  EXPECT_EQ((*found)["values"], 3);
+  // The same matrices, as one file shows them.
+  const Json alone = Json::parse(run({"show", files[1], "--metric", "stable_rank", "--block",
+                                      "routed_expert", "--role", "gate_proj", "--json"})
+                                     .out);
+  EXPECT_EQ((*found)["median"], alone["groups"][0]["median"]) << alone;
+  EXPECT_EQ((*found)["null"], alone["groups"][0]["null"]);
+  EXPECT_EQ(run({"show", files[0], files[1], "--top", "3"}).exit_code, 64);
+  EXPECT_EQ(run({"show", files[0], folder_.file("absent.h5")}).exit_code, 66);
 }
 
 TEST_F(Fleet, AModelThatFailsIsARow) {
