@@ -62,7 +62,8 @@ Ending run_dissection(const ExtractFlags& flags, const Session& session) {
   const std::string folder = settings.output;
   const fleet::EarlierSeconds earlier = fleet::earlier_dissection(folder);
   std::vector<fleet::DissectedModel> models;
-  std::optional<Ending> first_trouble;
+  std::optional<ExitCode> first_code;
+  std::string first_trouble;
   const auto count_done = [&] {
     return std::count_if(models.begin(), models.end(),
                          [](const auto& model) { return model.report.has_value(); });
@@ -74,9 +75,9 @@ Ending run_dissection(const ExtractFlags& flags, const Session& session) {
     } catch (const Error& error) {
       model = {.name = named.name, .path = named.path, .folder = {}, .failure = error.what()};
       say(session, fmt::format("{}: {}", printable(named.name), error.what()));
-      if (!first_trouble) {
-        first_trouble.emplace(error.exit_code(),
-                              fmt::format("{}: {}", printable(named.name), error.what()));
+      if (!first_code) {
+        first_code = error.exit_code();
+        first_trouble = error.what();
       }
     }
     if (model.report && model.report->stopped) {
@@ -98,7 +99,12 @@ Ending run_dissection(const ExtractFlags& flags, const Session& session) {
   } else if (!session.quiet) {
     print_result(fleet::dissection_text(models, text_width(STDOUT_FILENO), settings.by_reference));
   }
-  return first_trouble ? *first_trouble : Ending();
+  if (!first_code) {
+    return Ending();
+  }
+  return Ending(*first_code,
+                fmt::format("{} ({} of {} models not taken apart)", first_trouble,
+                            models.size() - static_cast<std::size_t>(count_done()), models.size()));
 }
 
 Ending run_extract(const ExtractFlags& flags, const Session& session) {

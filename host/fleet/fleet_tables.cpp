@@ -73,7 +73,8 @@ FleetTable attention_table(const std::vector<const FleetModel*>& models) {
                    .texts = {0, 1, 3, 5},
                    .note =
                        "From their configurations, `-` where they say nothing. `MLA r`: latent "
-                       "attention, keys and values from r dimensions."};
+                       "attention, keys and values from r dimensions.",
+                   .is_short = true};
   for (const FleetModel* model : models) {
     const model::ArchitectureFacts& facts = model->measure->attention;
     table.rows.push_back({name_cell(model->name), name_cell(model->measure->architecture),

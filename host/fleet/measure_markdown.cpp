@@ -263,7 +263,10 @@ std::string ranking_text(std::span<const FleetModel> models, std::size_t width) 
   for (const FleetTable& table : fleet_tables(models)) {
     if (table.is_short) {
       std::vector<TextColumn> columns(table.rows.front().size(), {.right = true, .is_close = true});
-      columns.front() = {.min_width = 12};
+      for (const std::size_t words : table.texts) {
+        columns[words].right = false;
+        columns[words].min_width = 12;
+      }
       if (table.rows.front().back() == part_name(ModelPart::kOther)) {
         columns.back().dropped_as = 1;
       }
