@@ -82,7 +82,7 @@ std::string command_list(const CLI::App& app) {
   constexpr std::size_t kGroupColumn = 9;
   std::string text = app.get_description() +
                      "\nUsage: vindex COMMAND ...     `vindex COMMAND --help`: options, "
-                     "examples\n\n";
+                     "examples\n";
   std::string group;
   for (const CLI::App* command : commands_of(app)) {
     text +=

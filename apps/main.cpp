@@ -51,7 +51,8 @@ struct CommandGroup {
 void add_commands(CLI::App& app, vindex::apps::Session& session) {
   using namespace vindex::apps;
   const std::vector<CommandGroup> groups = {
-      {"Measure", {add_inspect, add_plan, add_measure, add_show, add_status, add_results_verbs}},
+      {"Measure",
+       {add_inspect, add_plan, add_measure, add_show, add_report, add_status, add_results_verbs}},
       {"Analyse", {add_compare, add_experts, add_cka, add_activations, add_routing, add_lookup}},
       {"Edit", {add_edit, add_organ}},
       {"Tools", {add_decode, add_synth, add_bench}}};

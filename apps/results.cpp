@@ -77,20 +77,27 @@ void add_export(CLI::App& app, Session& session) {
     bool force = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb =
-      app.add_subcommand("export",
-                         "Convert a results file: csv, json and other formats\n\nExamples:\n"
-                         "  vindex export OUT.h5 --format csv -o OUT.csv\n"
-                         "  vindex export OUT.h5 --format phase-json -o folder\n"
-                         "  vindex export OUT.h5 --format phase-json -o folder \\\n"
-                         "    --activations A.h5 --cka C.h5 --routing R.h5\n"
-                         "  vindex export R.h5 --format phase-json -o folder   routing alone\n"
-                         "csv and json are for every kind of results file; json has "
-                         "arrays too.");
+  CLI::App* verb = app.add_subcommand(
+      "export",
+      "Convert a results file: csv, json and other formats\n\nExamples:\n"
+      "  vindex export OUT.h5 --format csv -o OUT.csv\n"
+      "  vindex export OUT.h5 --format phase-json -o folder\n"
+      "  vindex export OUT.h5 --format phase-json -o folder \\\n"
+      "    --activations A.h5 --cka C.h5 --routing R.h5\n"
+      "  vindex export R.h5 --format phase-json -o folder   routing alone\n"
+      "csv and json are for every kind of results file; json has "
+      "arrays too.\nParquet and Arrow files: with the Python package, pip install "
+      "'vindex[arrow]'.");
   verb->add_option("file", options->path, "Results file")->required();
   const std::vector<std::string> formats = report::export_formats();
   verb->add_option("--format", options->format, fmt::format("{}", fmt::join(formats, ", ")))
       ->required()
+      ->check(CLI::Validator(
+          [](std::string& format) {
+            report::refuse_python_format(format);
+            return std::string();
+          },
+          ""))
       ->check(CLI::IsMember(formats));
   verb->add_option("-o,--output", options->target, "File or folder to write (-: standard output)")
       ->required();

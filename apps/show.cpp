@@ -5,6 +5,7 @@
 #include "core/text_table.hpp"
 #include "jobs/compare/compared.hpp"
 #include "report/cells_text.hpp"
+#include "report/shown_models.hpp"
 #include "report/shown_spectra.hpp"
 #include "results/run_store.hpp"
 #include "results/shown_cells.hpp"
@@ -21,6 +22,7 @@ namespace vindex::apps {
 namespace {
 
 struct ShowFlags {
+  std::vector<std::string> paths;
   std::string path, metric, layers, blocks, roles, sort_by, table;
   std::optional<std::int32_t> k;
   std::optional<std::size_t> top;
@@ -120,6 +122,22 @@ void show_cells(const ShowFlags& flags, results::FileSchema schema) {
                                     shown, has_names ? flags.names_width() : flags.width(), top));
 }
 
+/// Several files of spectra side by side.
+void show_models(const ShowFlags& flags) {
+  if (flags.top || flags.experts) {
+    throw UsageError("E-SHOW-SEVERAL", "--top and --experts are of one file: name one");
+  }
+  const auto models = report::read_shown_models(
+      flags.paths,
+      {.table = model::table_of_name(flags.table),
+       .metric = flags.metric,
+       .k = flags.k,
+       .selection = model::parse_selection(flags.layers, flags.blocks, flags.roles, ""),
+       .sort_by = {}});
+  print_result(flags.json ? report::models_json(models)
+                          : report::models_text(models, text_width(STDOUT_FILENO)));
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, Session& session) {
@@ -136,12 +154,15 @@ void add_show(CLI::App& app, Session& session) {
       "  vindex show pairs.h5 --per-layer       which layers a quantiser hurt\n"
       "  vindex show pairs.h5 --top 10 --by relative_error --role down_proj\n"
       "  vindex show experts.h5 --layer 3       which experts stand out\n"
+      "  vindex show A.h5 B.h5 C.h5 --metric stable_rank     models by roles\n"
       "noise: what independent entries of that shape give; flip: the same weights with random "
       "signs (measure --null signflip); z: the difference in their standard deviations. A "
       "statistic that the terminal has no room for is left out together with its null; --wide "
       "and --json have all. Works during a run. "
       "Files of compare, experts, cka, activations and routing show their own tables.");
-  verb->add_option("file", flags->path, "Results file (its parts count too)")->required();
+  verb->add_option("file", flags->paths,
+                   "Results file (its parts count too); several of measure: models by roles")
+      ->required();
   verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
   verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
@@ -170,6 +191,11 @@ void add_show(CLI::App& app, Session& session) {
   verb->add_flag("--wide", flags->wide, "Every column and whole names, however wide the terminal");
   verb->add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
   on_choice(*verb, session, [flags] {
+    if (flags->paths.size() > 1) {
+      show_models(*flags);
+      return Ending();
+    }
+    flags->path = flags->paths.front();
     const results::FileSchema schema = results::schema_at(flags->path);
     if (schema == results::FileSchema::kResults) {
       show_spectra(*flags);

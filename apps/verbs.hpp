@@ -57,6 +57,7 @@ void add_experts(CLI::App& app, Session& session);
 void add_activations(CLI::App& app, Session& session);
 void add_routing(CLI::App& app, Session& session);
 void add_show(CLI::App& app, Session& session);
+void add_report(CLI::App& app, Session& session);
 void add_results_verbs(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
 void add_organ(CLI::App& app, Session& session);

@@ -3,12 +3,12 @@
 // their own.
 #include "cuda_factory.hpp"
 
+#include "core/companions.hpp"
+
 #include <fmt/format.h>
 
 #include <dlfcn.h>
-#include <filesystem>
-#include <system_error>
-#include <vector>
+#include <string>
 
 namespace vindex::kernels {
 
@@ -20,54 +20,26 @@ using Factory = measure::Backend* (*)(std::int32_t device, std::string* why);
 
 bool launches_are_to_be_awaited = false;
 
-/// The folder of the library that this code is part of, where it is part of one, and the program's.
-std::vector<std::filesystem::path> own_folders() {
-  std::error_code ignored;
-  std::vector<std::filesystem::path> folders;
-  Dl_info self{};
-  // Of a program the loader knows no more than argv[0].
-  if (::dladdr(reinterpret_cast<const void*>(&own_folders), &self) != 0 && *self.dli_fname == '/') {
-    folders.push_back(std::filesystem::canonical(self.dli_fname, ignored).parent_path());
-  }
-  folders.push_back(std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path());
-  return folders;
-}
-
-/// Beside the library or the program, or in lib/vindex below the folder above it (installations,
-/// apps/ of a build) or the one above that (tests and host/ of a build).
-std::vector<std::filesystem::path> module_candidates() {
-  std::vector<std::filesystem::path> candidates;
-  for (const std::filesystem::path& folder : own_folders()) {
-    const std::filesystem::path above = folder.parent_path();
-    candidates.insert(candidates.end(), {folder / kModule, above / "lib" / "vindex" / kModule,
-                                         above.parent_path() / "lib" / "vindex" / kModule});
-  }
-  return candidates;
-}
-
 Factory load_factory(std::string& why) {
-  for (const std::filesystem::path& candidate : module_candidates()) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(candidate, ignored)) {
-      continue;
-    }
-    void* module = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (module == nullptr) {
-      why = fmt::format("the CUDA module cannot be loaded: {}", ::dlerror());
-      return nullptr;
-    }
-    // The module stays for the life of the process: CUDA's own libraries do not survive being
-    // unloaded.
-    if (launches_are_to_be_awaited) {
-      if (const auto wait = reinterpret_cast<Switch>(::dlsym(module, "vindex_await_launches"))) {
-        wait();
-      }
-    }
-    return reinterpret_cast<Factory>(::dlsym(module, "vindex_make_cuda_backend"));
+  const std::string path = find_companion(kModule);
+  if (path.empty()) {
+    why = fmt::format("the CUDA module {} is neither beside the program nor in ../lib/vindex",
+                      kModule);
+    return nullptr;
   }
-  why =
-      fmt::format("the CUDA module {} is neither beside the program nor in ../lib/vindex", kModule);
-  return nullptr;
+  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) {
+    why = fmt::format("the CUDA module cannot be loaded: {}", ::dlerror());
+    return nullptr;
+  }
+  // The module stays for the life of the process: CUDA's own libraries do not survive being
+  // unloaded.
+  if (launches_are_to_be_awaited) {
+    if (const auto wait = reinterpret_cast<Switch>(::dlsym(module, "vindex_await_launches"))) {
+      wait();
+    }
+  }
+  return reinterpret_cast<Factory>(::dlsym(module, "vindex_make_cuda_backend"));
 }
 
 }  // namespace

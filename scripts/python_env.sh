@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
-# A Python environment with the readers that docs/results-file.md names, at the versions of tests/python/requirements.txt, for
-# the tests that run that page's recipes. Does nothing where it is there already. Usage: scripts/python_env.sh [--models] [FOLDER]
-# --models: with transformers, peft and torch instead (some GB), which scripts/capture.py and the tests beside it need:
-# tests/python/requirements-models.txt, by default in build/python-models.
+# A Python environment in build/, with what a file of requirements lists; does nothing where it is there already.
+# Usage: scripts/python_env.sh [--models | --site] [FOLDER]
+# without a flag: what the tests need, readers of results files, the package and a driver of browsers among it
+#   (tests/python/requirements.txt, in build/python)
+# --models: transformers, peft and torch (some GB), which scripts/capture.py and the tests beside it need
+#   (tests/python/requirements-models.txt, in build/python-models)
+# --site: Sphinx, for scripts/site.sh (docs/requirements.txt, in build/python-site)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 name=
-if [[ "${1:-}" == --models ]]; then
-  name=-models
-  shift
-fi
+wanted=tests/python/requirements.txt
+case "${1:-}" in
+  --models) name=-models wanted=tests/python/requirements-models.txt ;;
+  --site) name=-site wanted=docs/requirements.txt ;;
+esac
+[[ -z "$name" ]] || shift
 folder="${1:-build/python$name}"
-wanted=tests/python/requirements$name.txt
 if cmp -s "$wanted" "$folder/requirements.txt"; then
   exit 0
 fi

@@ -6,13 +6,13 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 python3-venv libcli11-dev libhdf5-dev libopenblas-dev liblapacke-dev
           libcurl4-openssl-dev nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
-          zlib1g-dev libgtest-dev)
+          zlib1g-dev libjs-vega libgtest-dev)
 if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
-  packages+=(hdf5-tools tmux dpkg-dev file xz-utils)
+  packages+=(hdf5-tools tmux dpkg-dev file xz-utils python3-dev)
 fi
 if [[ "${1:-}" == "--development" ]]; then
   # nginx-light: a real web server for the tests of remote models. Debian starts it, so that --tests leaves it out.
-  packages+=(nginx-light clang libclang-rt-14-dev clang-format clang-tidy codespell debootstrap
+  packages+=(nginx-light chromium curl clang libclang-rt-14-dev clang-format clang-tidy codespell debootstrap
              slurmctld slurmd slurm-client munge parallel
              python3-h5py python3-h5netcdf python3-netcdf4 python3-pandas python3-xarray python3-yaml)
 fi

@@ -43,7 +43,7 @@ const Allowed& allowed_includes() {
         "measure", "input", "gguf", "write", "synth", "decode", "core"}},
       {"library",
        {"vindex.hpp", "jobs/decode", "jobs/spectra", "engine", "results", "model", "measure",
-        "input", "decode", "core"}},
+        "input", "blas", "decode", "core"}},
   };
   return table;
 }
@@ -74,6 +74,7 @@ const std::set<std::string>& entries_of_verbs() {
       "organ/assemble.hpp",
       "organ/extract.hpp",
       "organ/graft.hpp",
+      "fleet/dissect.hpp",
       "fleet/measure_fleet.hpp",
       "organ/model_difference.hpp",
       "jobs/purify/purify.hpp",
@@ -81,7 +82,9 @@ const std::set<std::string>& entries_of_verbs() {
       "jobs/compare/compared.hpp",
       "report/export.hpp",
       "results/run_store.hpp",
+      "report/shown_models.hpp",
       "report/shown_spectra.hpp",
+      "report/write_page.hpp",
       "results/shown_cells.hpp",
       "report/cells_text.hpp",
       "jobs/activations/activations_run.hpp",

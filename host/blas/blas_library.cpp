@@ -4,28 +4,43 @@
 #include "blas_core.hpp"
 #include "buffers.hpp"
 
+#include "core/companions.hpp"
 #include "core/threads.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace vindex::blas {
 namespace {
 
-/// By its name, wherever the loader looks (LD_LIBRARY_PATH, the distribution's folders); else the
-/// file that the build found.
-constexpr std::array<const char*, 2> kCandidates = {"libopenblas.so.0", VINDEX_OPENBLAS_FILE};
+/// Needs the OpenBLAS that a package carries, and has nothing else: its functions are found through
+/// it (python/CMakeLists.txt).
+constexpr const char* kCarried = "libvindex_carried_openblas.so";
+
+/// What a package carries; else by its name, wherever the loader looks (LD_LIBRARY_PATH, the
+/// distribution's folders); else the file that the build found.
+const std::vector<std::string>& candidates() {
+  static const std::vector<std::string> found = [] {
+    std::vector<std::string> names = {"libopenblas.so.0", VINDEX_OPENBLAS_FILE};
+    if (const std::string carried = find_companion(kCarried); !carried.empty()) {
+      names.insert(names.begin(), carried);
+    }
+    return names;
+  }();
+  return found;
+}
 
 constexpr const char* kWhatToInstall =
     "install OpenBLAS (Debian: libopenblas0-pthread), or name its folder in LD_LIBRARY_PATH";
@@ -36,8 +51,8 @@ constexpr int kLoaderFlags = RTLD_NOW | RTLD_LOCAL;
 /// the life of the process.
 void* open_library(Lmid_t in, std::string& why) {
   why.clear();
-  for (const char* const candidate : kCandidates) {
-    void* const library = ::dlmopen(in, candidate, kLoaderFlags);
+  for (const std::string& candidate : candidates()) {
+    void* const library = ::dlmopen(in, candidate.c_str(), kLoaderFlags);
     if (library != nullptr) {
       return library;
     }
@@ -49,8 +64,8 @@ void* open_library(Lmid_t in, std::string& why) {
 
 /// Whether another part of the process has loaded one of them.
 bool is_in_use() {
-  return std::any_of(std::begin(kCandidates), std::end(kCandidates), [](const char* candidate) {
-    void* const library = ::dlopen(candidate, RTLD_LAZY | RTLD_NOLOAD);
+  return std::any_of(candidates().begin(), candidates().end(), [](const std::string& candidate) {
+    void* const library = ::dlopen(candidate.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     return library != nullptr && ::dlclose(library) == 0;
   });
 }
@@ -80,11 +95,13 @@ BlasFunctions functions_of(void* library) {
   return functions;
 }
 
-/// A namespace with a C library of its own, and so with an environment of its own, in which
-/// OpenBLAS finds one thread and `core`. The process's is left as it is. LM_ID_BASE where there is
-/// none to be had.
-Lmid_t namespace_for(const std::string& core) {
-  void* const c_library = ::dlmopen(LM_ID_NEWLM, "libc.so.6", kLoaderFlags);
+/// A C library of its own, in a namespace of its own; nullptr where there is none to be had. The
+/// loader has sixteen, and none is given back.
+void* new_c_library() { return ::dlmopen(LM_ID_NEWLM, "libc.so.6", kLoaderFlags); }
+
+/// The namespace of `c_library`, in whose environment OpenBLAS finds one thread and `core`. The
+/// process's environment is left as it is. LM_ID_BASE where there is none to be had.
+Lmid_t namespace_for(void* c_library, const std::string& core) {
   Lmid_t made = LM_ID_BASE;
   if (c_library == nullptr || ::dlinfo(c_library, RTLD_DI_LMID, &made) != 0) {
     return LM_ID_BASE;
@@ -97,7 +114,9 @@ Lmid_t namespace_for(const std::string& core) {
   clear();  // its strings are the process's until here
   set("OPENBLAS_NUM_THREADS", "1", 1);
   set("OMP_NUM_THREADS", "1", 1);
-  set("OPENBLAS_CORETYPE", core.c_str(), 1);
+  if (!core.empty()) {
+    set("OPENBLAS_CORETYPE", core.c_str(), 1);
+  }
   return made;
 }
 
@@ -162,14 +181,38 @@ LoadedBlas load(std::string_view wish, Lmid_t in) {
   return loaded;
 }
 
+/// What keep_blas_apart() asked for.
+struct Apart {
+  std::mutex mutex;
+  bool is_asked = false;
+  std::string core_wish;
+};
+
+Apart& apart() {
+  static Apart asked;
+  return asked;
+}
+
+LoadedBlas load_first(std::string_view wish) {
+  const std::lock_guard lock(apart().mutex);
+  if (!apart().is_asked) {
+    return load(wish, LM_ID_BASE);
+  }
+  const std::string wished = wish.empty() ? apart().core_wish : std::string(wish);
+  static void* const c_library = new_c_library();  // loading may fail and be tried again
+  return load(wished, namespace_for(c_library, wished.empty() ? preferred_blas_core() : wished));
+}
+
 /// Never destroyed: threads leave it when they end, whenever that is.
 const LoadedBlas& process_blas(std::string_view wish) {
-  static const LoadedBlas& loaded = *new LoadedBlas(load(wish, LM_ID_BASE));
+  static const LoadedBlas& loaded = *new LoadedBlas(load_first(wish));
   return loaded;
 }
 
 const LoadedBlas& other_blas() {
-  static const LoadedBlas& loaded = *new LoadedBlas(load({}, namespace_for(preferred_blas_core())));
+  static void* const c_library = new_c_library();
+  static const LoadedBlas& loaded =
+      *new LoadedBlas(load({}, namespace_for(c_library, preferred_blas_core())));
   return loaded;
 }
 
@@ -235,6 +278,12 @@ std::string preferred_blas_core() {
 }
 
 const BlasInfo& load_blas(std::string_view core_wish) { return process_blas(core_wish).info; }
+
+void keep_blas_apart(std::string core_wish) {
+  const std::lock_guard lock(apart().mutex);
+  apart().is_asked = true;
+  apart().core_wish = std::move(core_wish);
+}
 
 const ReferenceBlas& reference_blas() {
   static const ReferenceBlas reference = find_reference();

@@ -33,6 +33,13 @@ std::string preferred_blas_core();
 /// E-BLAS-CORETYPE for kernels that this processor cannot run.
 const BlasInfo& load_blas(std::string_view core_wish = {});
 
+/// For a library in a program of others, whose environment and whose OpenBLAS are not ours: where
+/// it is not loaded yet it will be loaded into a namespace of the loader with a C library and an
+/// environment of its own, in which it finds one thread and `core_wish`, or what suits the
+/// processor. Nothing that the program has loaded is then found in its place or changed by it.
+/// Where there is no such namespace to be had it is loaded as in a program of ours.
+void keep_blas_apart(std::string core_wish);
+
 /// Has OpenBLAS map the buffers of `callers` calls at a time (128 MiB of addresses each) before
 /// there are any: where it gets none when it needs one it asks again for ever. blas() does so for
 /// every thread that calls it, so this is for who knows their number and wants the refusal early.

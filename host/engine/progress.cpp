@@ -17,6 +17,7 @@ namespace vindex::engine {
 namespace {
 constexpr double kLiveInterval = 0.2;
 constexpr double kPlainInterval = 5.0;
+constexpr double kJsonInterval = 1.0;  // read by programs, which draw with it
 /// A name of fewer columns says nothing.
 constexpr std::size_t kMinName = 12;
 /// Erases from the cursor to the end of the screen: also the rows into which a terminal has broken
@@ -152,7 +153,10 @@ void ProgressReporter::update(const ProgressSnapshot& snapshot) {
   if (mode_ == ProgressMode::kNone || snapshot.elapsed_seconds < next_seconds_) {
     return;
   }
-  next_seconds_ = snapshot.elapsed_seconds + (live_ ? kLiveInterval : kPlainInterval);
+  const double interval = mode_ == ProgressMode::kJson ? kJsonInterval
+                          : live_                      ? kLiveInterval
+                                                       : kPlainInterval;
+  next_seconds_ = snapshot.elapsed_seconds + interval;
   print(snapshot);
 }
 

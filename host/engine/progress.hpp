@@ -49,7 +49,8 @@ std::string progress_json(const ProgressSnapshot& snapshot);
 /// h:mm:ss or m:ss.
 std::string clock_text(double seconds);
 
-/// Prints snapshots at a fitting rate: 5 per second on a terminal, every few seconds elsewhere.
+/// Prints snapshots at a fitting rate: 5 per second on a terminal, every second as JSON, every few
+/// seconds elsewhere.
 class ProgressReporter {
  public:
   /// `columns` is asked at every line, so that a resized window is followed; it is needed where

@@ -1,5 +1,6 @@
 #include "curl_library.hpp"
 
+#include "core/companions.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -7,10 +8,15 @@
 #include <array>
 #include <dlfcn.h>
 #include <string>
+#include <vector>
 
 namespace vindex::input {
 
 namespace {
+
+/// Needs the libcurl that a package carries, and has nothing else: its functions are found through
+/// it (python/CMakeLists.txt).
+constexpr const char* kCarried = "libvindex_carried_curl.so";
 
 /// The names of Debian's three flavours and of other distributions, wherever the loader looks.
 constexpr std::array<const char*, 2> kCurlNames = {"libcurl.so.4", "libcurl-gnutls.so.4"};
@@ -20,11 +26,15 @@ constexpr const char* kInstallCurl =
     "LD_LIBRARY_PATH";
 
 CurlFunctions load_curl() {
+  std::vector<std::string> candidates(kCurlNames.begin(), kCurlNames.end());
+  if (is_curl_carried()) {
+    candidates.insert(candidates.begin(), find_companion(kCarried));
+  }
   void* library = nullptr;
   std::string why;
-  for (const char* const name : kCurlNames) {
+  for (const std::string& name : candidates) {
     // Never closed: functions point into it for the life of the process.
-    library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library != nullptr) {
       break;
     }
@@ -54,6 +64,11 @@ CurlFunctions load_curl() {
 }
 
 }  // namespace
+
+bool is_curl_carried() {
+  static const bool is_carried = !find_companion(kCarried).empty();
+  return is_carried;
+}
 
 const CurlFunctions& curl_library() {
   static const CurlFunctions functions = load_curl();

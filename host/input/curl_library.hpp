@@ -29,4 +29,7 @@ struct CurlFunctions {
 /// what to install.
 const CurlFunctions& curl_library();
 
+/// True where a package carries one. It looks for certificates where its own distribution has them.
+bool is_curl_carried();
+
 }  // namespace vindex::input

@@ -1,5 +1,6 @@
 #include "http_client.hpp"
 
+#include "curl_library.hpp"
 #include "remote_environment.hpp"
 
 #include "core/stoppable_wait.hpp"
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 namespace vindex::input {
@@ -19,6 +21,20 @@ constexpr std::size_t kIdleWorks = 16;
 /// S3 redirects to another region by its name alone: who asked is told so.
 bool is_elsewhere(const HttpHead& head) {
   return head.find("location") == nullptr && head.find("x-amz-bucket-region") != nullptr;
+}
+
+/// Where distributions keep the certificates of authorities; empty: at none of these places.
+/// Source: Go, crypto/x509/root_linux.go, at 1.22.
+std::string authorities_of_system() {
+  for (const char* const path :
+       {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/ca-bundle.pem", "/etc/pki/tls/cacert.pem",
+        "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem"}) {
+    if (::access(path, R_OK) == 0) {
+      return path;
+    }
+  }
+  return {};
 }
 
 /// Leads a redirected exchange on. Errors: RemoteError E-REMOTE-REDIRECT.
@@ -51,6 +67,9 @@ HttpSettings http_settings() {
   settings.stall_seconds = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT", settings.stall_seconds);
   settings.connect_seconds = seconds_of("HF_HUB_ETAG_TIMEOUT", settings.connect_seconds);
   settings.authorities = variable("SSL_CERT_FILE");
+  if (settings.authorities.empty() && is_curl_carried()) {
+    settings.authorities = authorities_of_system();
+  }
   return settings;
 }
 

@@ -6,6 +6,7 @@
 #include <vindex/vindex.hpp>
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace vindex {
 
 struct v0::Model::State {
   std::string address;
+  std::stop_token stop;
   engine::OpenModel model;
   std::vector<Matrix> matrices;  ///< of model.index.matrices, one each
   std::vector<std::string> warnings;
@@ -27,6 +29,14 @@ struct ModelAccess {
 }  // namespace v0
 
 namespace library {
+
+/// What a call of the library ends with once its stop was requested. Never returns.
+[[noreturn]] void throw_stopped(const char* what);
+
+/// Before anything computes: OpenBLAS stands beside whatever BLAS the program has itself, with the
+/// kernels that suit the processor, or those of OPENBLAS_CORETYPE in the environment that was
+/// handed over.
+void prepare_arithmetic();
 
 measure::Mode mode_of(Mode mode);
 /// Errors: UsageError E-BACKEND.

@@ -82,6 +82,7 @@ v0::Outcome v0::measure(const Model& model, const std::filesystem::path& out,
       hooks.progress(progress_of(snapshot));
     };
   }
+  library::prepare_arithmetic();
   engine::RunOutcome outcome;
   try {
     outcome = jobs::measure_model(settings_of(model, out, settings), run_hooks);

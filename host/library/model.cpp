@@ -1,6 +1,7 @@
 // Owns opening a model and decoding its matrices.
 #include "access.hpp"
 
+#include "core/stop.hpp"
 #include "engine/version.hpp"
 #include "input/remote_environment.hpp"
 #include "jobs/decode/decode_tensor.hpp"
@@ -26,7 +27,8 @@ Matrix matrix_of(const model::MatrixRecord& record) {
           .rows = record.rows,
           .cols = record.cols,
           .encoding = record.encoding.label,
-          .unsupported = record.unsupported};
+          .unsupported = record.unsupported,
+          .transposed = record.transposed};
 }
 
 const model::MatrixRecord& record_of(const v0::Model& model, const v0::Matrix& matrix) {
@@ -53,14 +55,26 @@ const model::MatrixRecord& record_of(const v0::Model& model, const v0::Matrix& m
 
 }  // namespace
 
+void library::throw_stopped(const char* what) {
+  throw Error(ExitCode::kStoppedEarly, "E-STOPPED",
+              fmt::format("{} was stopped before its end", what));
+}
+
 const std::string& v0::Model::address() const { return state_->address; }
 std::span<const v0::Matrix> v0::Model::matrices() const { return state_->matrices; }
 const std::vector<std::string>& v0::Model::warnings() const { return state_->warnings; }
 
-v0::Model v0::open(std::string_view address) {
+v0::Model v0::open(std::string_view address) { return open(address, {}); }
+
+v0::Model v0::open(std::string_view address, std::stop_token stop) {
   auto state = std::make_shared<Model::State>();
   state->address = address;
-  state->model = engine::open_whole(state->address, "", 0);
+  state->stop = std::move(stop);
+  try {
+    state->model = engine::open_whole(state->address, "", 0, state->stop);
+  } catch (const Stopped&) {
+    library::throw_stopped("opening the model");
+  }
   for (const model::MatrixRecord& record : state->model.index.matrices) {
     state->matrices.push_back(matrix_of(record));
   }
@@ -85,11 +99,16 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
   if (!values.empty()) {
     engine::SourceWatch watch(state_->model.files);
     std::size_t filled = 0;
-    jobs::decode_slabs(watch, record, [&](std::span<const float> slab) {
-      std::copy(slab.begin(), slab.end(), values.begin() + static_cast<std::ptrdiff_t>(filled));
-      filled += slab.size();
-    });
-    watch.require_unchanged();
+    try {
+      jobs::decode_slabs(watch, record, [&](std::span<const float> slab) {
+        throw_if_stopped(state_->stop);
+        std::copy(slab.begin(), slab.end(), values.begin() + static_cast<std::ptrdiff_t>(filled));
+        filled += slab.size();
+      });
+      watch.require_unchanged();
+    } catch (const Stopped&) {
+      library::throw_stopped("decoding");
+    }
   }
   return values;
 }

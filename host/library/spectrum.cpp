@@ -1,9 +1,11 @@
 // Owns the spectrum of one array, its named numbers, and the nulls of a shape.
 #include "access.hpp"
 
+#include "blas/blas_library.hpp"
 #include "core/nearest_name.hpp"
 #include "core/stop.hpp"
 #include "decode/encoding.hpp"
+#include "input/remote_environment.hpp"
 #include "measure/metrics.hpp"
 #include "results/result_row.hpp"
 #include <vindex/error.hpp>
@@ -76,6 +78,8 @@ double v0::Figures::operator[](std::string_view name) const {
 
 namespace library {
 
+void prepare_arithmetic() { blas::keep_blas_apart(input::variable("OPENBLAS_CORETYPE")); }
+
 measure::Mode mode_of(Mode mode) {
   switch (mode) {
     case Mode::kFast:
@@ -110,6 +114,7 @@ v0::Spectrum v0::spectrum(std::span<const float> weights, std::int64_t rows, std
   run.options.mode = library::mode_of(settings.mode);
   run.options.escalate = settings.escalate;
   run.options.stop = settings.stop;
+  library::prepare_arithmetic();
   std::string note;
   const auto backends = engine::open_backends(run, note);
   const auto input = measure::make_memory_input(decode::float32_view(weights.data(), rows, cols));
@@ -118,7 +123,7 @@ v0::Spectrum v0::spectrum(std::span<const float> weights, std::int64_t rows, std
   try {
     backends.front()->measure(batch, run.options, 0, {&report, 1});
   } catch (const Stopped&) {
-    throw Error(ExitCode::kStoppedEarly, "E-STOPPED", "the spectrum was stopped before its end");
+    library::throw_stopped("the spectrum");
   }
   Spectrum out;
   const measure::MetricValues values =

@@ -73,6 +73,15 @@ std::vector<std::string> export_formats() {
   return names;
 }
 
+void refuse_python_format(const std::string& format) {
+  if (format == "parquet" || format == "arrow") {
+    throw UsageError("E-EXPORT-PYTHON",
+                     format +
+                         " is written by the Python package: pip install 'vindex[arrow]', "
+                         "which also has this command");
+  }
+}
+
 std::string export_file(const std::string& path, const std::string& format,
                         const std::string& target, bool replace, const std::string& table_text,
                         const PhaseInputs& others) {
@@ -122,6 +131,7 @@ std::string export_file(const std::string& path, const std::string& format,
     }
     return left_out_text(path, input);
   }
+  refuse_python_format(format);
   throw UsageError("E-EXPORT-FORMAT",
                    fmt::format("export format '{}' is unknown; there are {}", printable(format),
                                fmt::join(export_formats(), ", ")));

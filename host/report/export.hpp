@@ -15,6 +15,9 @@ struct PhaseInputs {
 /// Names of every format of export_file().
 std::vector<std::string> export_formats();
 
+/// Errors: UsageError E-EXPORT-PYTHON for "parquet" and "arrow", which the Python package writes.
+void refuse_python_format(const std::string& format);
+
 /// Writes `format` of results file `path` to `target`: "csv" and "json" of any kind of file, of its
 /// table `table` ("matrix", "imatrix", "product"; every other kind has one table); "phase-json" of
 /// spectra, activations, cka or routing; "weightwatcher" and "gate-vectors" of spectra. ("-" is

@@ -42,6 +42,18 @@ struct FileHeader {
   bool part = false;  ///< a part or a run description, not a published file
 };
 
+/// Where a walk over all spectra of a file is; at first before the first one.
+struct SpectraPlace {
+  std::size_t group = 0;  ///< of /spectra/, by name: one for each length
+  std::uint64_t row = 0;  ///< in the group
+};
+struct SpectraBlock {
+  std::size_t group = 0;
+  std::uint64_t width = 0;         ///< values of each spectrum
+  std::vector<std::int64_t> rows;  ///< of /matrix/
+  std::vector<double> sigma;       ///< rows.size() x width
+};
+
 /// One open file. Not thread-safe.
 class ResultsReader {
  public:
@@ -73,6 +85,9 @@ class ResultsReader {
   /// The rows of every table, one after the other.
   std::vector<StoredRow> all_rows(std::int32_t source);
   void read_sigma(std::int64_t row, std::span<double> out);
+  /// The spectra of /spectra/ behind `place`, as they lie in the file, a few megabytes of one
+  /// length; moves `place` behind them. False where there are no more.
+  bool read_spectra(SpectraPlace& place, SpectraBlock& out);
   measure::SingularVectors read_vectors(std::int64_t row);
   /// Array `number` of CellTable::arrays in row `row`, which is of no run description; empty where
   /// it is an optional one that the file does not hold.

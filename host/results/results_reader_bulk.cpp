@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace vindex::results {
 
 std::vector<std::int64_t> ResultsReader::members_of(const std::string& group,
@@ -69,6 +71,38 @@ void ResultsReader::read_sigma(std::int64_t row, std::span<double> out) {
   }
   expects(out.size() == group.width, "a spectrum of another length");
   group.data->read<double>(place->second.row, 1, out);
+}
+
+bool ResultsReader::read_spectra(SpectraPlace& place, SpectraBlock& out) {
+  constexpr std::uint64_t kBlockBytes = 16U << 20U;
+  const std::string parent = bulk_prefix(model::ResultTable::kMatrix) + "/spectra";
+  const std::vector<std::string> names =
+      file_.exists(parent) ? file_.list(parent) : std::vector<std::string>();
+  for (; place.group < names.size(); ++place.group, place.row = 0) {
+    const std::string group = parent + "/" + names[place.group];
+    const std::vector<std::int64_t> members = members_of(group, model::ResultTable::kMatrix);
+    const h5::Dataset dataset = file_.open_dataset(group + "/sigma");
+    const h5::Shape& shape = dataset.shape();
+    if (shape.size() != 2 || shape[0] != members.size() || shape[1] > (1U << 28U)) {
+      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
+    }
+    if (place.row >= members.size()) {
+      continue;
+    }
+    out.group = place.group;
+    out.width = shape[1];
+    const std::uint64_t fitting =
+        kBlockBytes / std::max<std::uint64_t>(out.width * sizeof(double), 1);
+    const std::uint64_t count =
+        std::min<std::uint64_t>(std::max<std::uint64_t>(fitting, 1), members.size() - place.row);
+    const auto first = members.begin() + static_cast<std::ptrdiff_t>(place.row);
+    out.rows.assign(first, first + static_cast<std::ptrdiff_t>(count));
+    out.sigma.resize(count * out.width);
+    dataset.read<double>(place.row, count, out.sigma);
+    place.row += count;
+    return true;
+  }
+  return false;
 }
 
 measure::SingularVectors ResultsReader::read_vectors(std::int64_t row) {

@@ -38,6 +38,8 @@ struct Matrix {
   std::int64_t cols = 0;     ///< inputs
   std::string encoding;      ///< "Q4_K", "BF16", "fp8 128x128", ...
   std::string unsupported;   ///< why it can neither be decoded nor measured; empty if it can
+  /// Stored inputs first: what Model::decode() gives is cols x rows.
+  bool transposed = false;
 };
 
 /// A model opened by open(): its headers are read, no weights. Copies share what is open; one made
@@ -53,11 +55,11 @@ class Model {
   /// stored (in x out for the few formats that store so), exactly those that `vindex decode` writes
   /// and a measurement uses. Errors: UsageError E-TENSOR, E-SLICE where the model has no such
   /// matrix, FormatError E-UNSUPPORTED for an encoding that cannot be decoded; SystemError 74,
-  /// RemoteError 69 where it cannot be read or has changed meanwhile.
+  /// RemoteError 69 where it cannot be read or has changed meanwhile; Error E-STOPPED (75).
   std::vector<float> decode(const Matrix& matrix) const;
 
  private:
-  friend Model open(std::string_view address);
+  friend Model open(std::string_view address, std::stop_token stop);
   friend struct ModelAccess;
   struct State;
   std::shared_ptr<const State> state_;
@@ -67,6 +69,9 @@ class Model {
 /// a split set finds the others), by its path or an address. Reads headers alone. Errors:
 /// FormatError 65, MissingInputError 66, SystemError, UsageError for an address of no known kind.
 Model open(std::string_view address);
+/// The same; once `stop` is requested this call, and every one of decode() on the model, ends with
+/// Error E-STOPPED (75).
+Model open(std::string_view address, std::stop_token stop);
 
 /// Numbers by the names of their columns (docs/metrics.md): "stable_rank", "var_at_64", and beside
 /// each "stable_rank_null": what noise of that shape gives. NaN: not defined.
@@ -216,8 +221,9 @@ std::string version();
 
 /// Hands over the environment: `variable(name)` gives the value of a variable, empty where it is
 /// not set, from any thread. Models on other machines follow some of them: tokens, keys, endpoints,
-/// caches (docs/remote-models.md). The library reads none of its own accord, so that without this
-/// call nothing is set. For addresses that are opened later.
+/// caches (docs/remote-models.md); OPENBLAS_CORETYPE names the kernels of OpenBLAS where it is not
+/// loaded yet. The library reads none of its own accord, so that without this call nothing is set.
+/// For addresses that are opened later.
 void set_environment(std::function<std::string(const char* name)> variable);
 
 }  // namespace v0

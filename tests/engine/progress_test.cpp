@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace vindex::engine::progress_test {
 namespace {
@@ -191,6 +192,20 @@ TEST(ProgressTest, JsonLinesParse) {
   EXPECT_EQ(event["event"], "progress");
   EXPECT_EQ(event["done"], 10);
   EXPECT_DOUBLE_EQ(event["eta_seconds"], 20.0);
+}
+
+TEST(ProgressTest, ProgramsAreToldEverySecondAndLogsLessOften) {
+  for (const auto& [mode, lines] :
+       {std::pair(ProgressMode::kJson, 10), std::pair(ProgressMode::kPlain, 2)}) {
+    Printed output(mode, false);
+    ProgressSnapshot snapshot = halfway();
+    for (int tenth = 0; tenth < 100; ++tenth) {
+      output.reporter().update(snapshot);
+      snapshot.elapsed_seconds += 0.1;
+    }
+    const std::string text = output.taken();
+    EXPECT_NEAR(static_cast<double>(std::count(text.begin(), text.end(), '\n')), lines, 1.0);
+  }
 }
 
 }  // namespace

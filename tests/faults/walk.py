@@ -5,7 +5,7 @@
             [--scenario NAME ...] [--fault NAME ...] [--table]
 
 A scenario is a short run from a prepared folder: measure, more (with an earlier output of fewer
-matrices), worker (a part; the other one is there), claim (the shares of a process that claims them), merge, export, decode; extract, assemble, graft, purify (of
+matrices), worker (a part; the other one is there), claim (the shares of a process that claims them), merge, export, report, decode; extract, assemble, graft, purify (of
 `organ`; all but the first over an earlier file); edit-folder, edit-file, edit-patch, edit-lora. Run once, it tells how many calls there are that a
 fault may hit; then it is run once for each of them (--sample: for a few, always the same ones), with
 the fault at that call. After every run:
@@ -73,7 +73,7 @@ FAULTS = [
     # At some it does not tell that it was memory: 65.
     fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 65, 70, CRASHED], step=997),
 ]
-SCENARIOS = ["measure", "more", "worker", "claim", "merge", "export", "decode", "extract", "assemble", "graft", "purify",
+SCENARIOS = ["measure", "more", "worker", "claim", "merge", "export", "report", "decode", "extract", "assemble", "graft", "purify",
              "edit-folder", "edit-file", "edit-patch", "edit-lora"]
 # A folder that is whole is not written again: the rerun says so.
 FOLDERS = {"extract": 73, "edit-folder": 73, "edit-lora": 73}
@@ -147,6 +147,11 @@ class Scenario:
             self.write("out.csv", "an earlier table\n")
             self.command = ["export", out, "--format", "csv", "--force", "-o", self.file("out.csv")]
             self.outputs = ["out.csv", "out.h5"]
+        elif name == "report":
+            self.must(measure)
+            self.write("page.html", "an earlier page\n")
+            self.command = ["report", out, "--force", "-o", self.file("page.html")]
+            self.outputs = ["out.h5", "page.html"]
         elif name == "decode":
             self.write("out.f32", "earlier weights\n")
             self.command = ["decode", self.model, "--tensor", tensor.format("0"), "--force", "-o",

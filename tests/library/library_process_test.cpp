@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -103,6 +104,27 @@ TEST_F(LibraryTest, AStopEndsASpectrum) {
   EXPECT_EQ(
       error_of([&] { spectrum(weights, 600, 600, {.backend = "cpu", .stop = stop.get_token()}); }),
       "E-STOPPED");
+}
+
+TEST_F(LibraryTest, AStopEndsDecoding) {
+  std::stop_source stop;
+  const Model model = open(float_model(), stop.get_token());
+  EXPECT_FALSE(model.decode(model.matrices()[0]).empty());
+  stop.request_stop();
+  EXPECT_EQ(error_of([&] { model.decode(model.matrices()[0]); }), "E-STOPPED");
+}
+
+TEST_F(LibraryTest, KeepsItsBlasToItself) {
+  if (VINDEX_SANITIZED == 1) {
+    GTEST_SKIP() << "a sanitizer's C library is not to be had twice";
+  }
+  // What the program's environment says is for its own OpenBLAS.
+  ::setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+  const Model model = open(float_model());
+  EXPECT_EQ(spectrum(model.decode(model.matrices()[0]), 96, 160, {.backend = "cpu"}).status,
+            "measured");
+  ::unsetenv("OPENBLAS_CORETYPE");
+  EXPECT_EQ(::dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD), nullptr);
 }
 
 TEST_F(LibraryTest, CallsOfSeveralThreadsGiveTheSame) {

@@ -40,6 +40,21 @@ TEST_F(LibraryTest, DecodesWhatTheProgramWrites) {
   }
 }
 
+TEST_F(LibraryTest, SaysWhatIsStoredInputsFirst) {
+  const std::string path = folder_ / "inputs_first.safetensors";
+  write_safetensors(path, {noise_tensor("model.layers.0.mlp.experts.gate_up_proj", {2, 32, 96}, 1),
+                           noise_tensor("model.layers.0.mlp.experts.down_proj", {2, 48, 32}, 2)});
+  const Model model = open(path);
+  EXPECT_EQ(model.matrices().size(), 4U);
+  for (const Matrix& matrix : model.matrices()) {
+    EXPECT_TRUE(matrix.transposed);
+    EXPECT_EQ(std::pair(matrix.rows, matrix.cols),
+              matrix.role == "down_proj" ? std::pair(std::int64_t{32}, std::int64_t{48})
+                                         : std::pair(std::int64_t{96}, std::int64_t{32}));
+  }
+  EXPECT_FALSE(open(float_model()).matrices()[0].transposed);
+}
+
 TEST_F(LibraryTest, SpectraAreTheRowsThatMeasureStores) {
   const Model model = open(float_model());
   ASSERT_EQ(model.matrices().size(), 3U);

@@ -1,7 +1,8 @@
 """Runs every recipe of docs/results-file.md against files that the program writes, and checks what came out.
 
-Usage: recipes_test.py h5netcdf|netcdf4 PROGRAM PAGE FOLDER. Exit 77 (skipped) where a package is missing; without duckdb,
-and with an xarray older than 2024.9, the blocks that need them are left out, and the last line says so."""
+Usage: recipes_test.py h5netcdf|netcdf4 PROGRAM PAGE FOLDER. Exit 77 (skipped) where a package is missing; without duckdb or
+pyarrow, and with an xarray older than 2024.9, the blocks that need them are left out, and the last line says so. The command
+`vindex` of the page is the one of the Python package, in front of the program."""
 
 import importlib
 import os
@@ -31,6 +32,12 @@ try:
     DUCKDB = True
 except ImportError:
     DUCKDB = False
+try:
+    import pyarrow  # noqa: F401
+
+    PYARROW = True
+except ImportError:
+    PYARROW = False
 
 
 def blocks():
@@ -43,12 +50,24 @@ def blocks():
     return found
 
 
+def console_command(folder):
+    """A folder with the command `vindex` as the Python package installs it."""
+    os.makedirs(folder)
+    package = os.path.join(os.path.dirname(os.path.dirname(PAGE)), "python")
+    with open(os.path.join(folder, "vindex"), "w", encoding="utf-8") as script:
+        script.write(f'#!/bin/sh\nPYTHONPATH="{package}" VINDEX_PROGRAM="{PROGRAM}" exec "{sys.executable}" -m vindex "$@"\n')
+    os.chmod(script.name, 0o755)
+    return os.path.abspath(folder)
+
+
 def run_page(names):
     """Every block in one namespace, the other engine put in; returns what was left out."""
     left_out = []
+    path = console_command("bin") + os.pathsep + os.environ["PATH"]
     for kind, text in blocks():
-        if kind == "sh":
-            path = os.path.dirname(PROGRAM) + os.pathsep + os.environ["PATH"]
+        if not PYARROW and ("parquet" in text or ".arrow" in text):
+            left_out.append("pyarrow")
+        elif kind == "sh":
             subprocess.run(["bash", "-euc", text], check=True, env={**os.environ, "PATH": path})
         elif "duckdb" in text and not DUCKDB:
             left_out.append("duckdb")
@@ -94,6 +113,16 @@ def check(names, count):
         wanted = (experts["var_at_64"] / experts["var_at_64_null"]).groupby(experts.layer).median()
         assert list(names["medians"]["layer"]) == list(wanted.index) and len(wanted) > 0
         assert np.allclose(names["medians"]["ratio"], wanted)
+    if PYARROW:
+        typed = names["typed"]
+        assert len(typed) == count and len(typed["sigma"][0]) > 0
+        assert np.allclose(typed["var_at_64"], table["var_at_64"]) and list(typed["role"]) == list(table["role"])
+        assert len(names["typed_layers"]) == names["layers"].sizes["group"]
+        assert names["settings"]["mode"] == "default"
+        if DUCKDB:
+            wanted = table.groupby("role")["nuclear_norm"].mean()
+            found = names["roles"].set_index("role")["nuclear_norm"]
+            assert len(found) == len(wanted) and np.allclose(found, wanted[found.index])
     assert len(names["both"]) == 2 and np.allclose(names["both"]["alpha"], names["both"]["alpha_theirs"])
 
 

@@ -208,6 +208,12 @@ TEST_F(ExportCells, WhatAFileCannotServeIsRefused) {
   EXPECT_EQ(id(cka, "phase-json", {.cka = cka}), "E-EXPORT-TWICE");
   EXPECT_EQ(outcome_of([&] { report::export_file(cka, "csv", folder_ / "x", true, "product"); }).id,
             "E-EXPORT-TABLE");
+  for (const char* format : {"parquet", "arrow"}) {
+    const Outcome refused =
+        outcome_of([&] { report::export_file(weights(), format, folder_ / "x"); });
+    EXPECT_EQ(refused.id, "E-EXPORT-PYTHON");
+    EXPECT_EQ(refused.code, ExitCode::kUsage);
+  }
 }
 
 }  // namespace

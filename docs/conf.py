@@ -1,0 +1,55 @@
+"""Builds docs/ as a web site (scripts/site.sh): pages in Markdown, the Python API from docstrings.
+
+Nothing on a page comes from another address. A link that leaves docs/, to a file of the
+repository, becomes that file's path: the site is read without the repository beside it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+project = "vindex"
+copyright = "the vindex authors"  # noqa: A001
+release = re.search(r"project\(vindex VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["library-example"]
+html_theme = "furo"
+html_title = f"vindex {release}"
+html_copy_source = False
+html_show_sphinx = False
+
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # a test runs the notebook
+
+# The reference is made of signatures and docstrings: what the package computes with stays out.
+autodoc_mock_imports = [
+    "fastapi", "h5py", "matplotlib", "numpy", "pandas", "prometheus_client", "pyarrow", "starlette",
+    "tqdm", "uvicorn", "xarray", "vindex._native",
+]
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+
+LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)(?:#[^)]*)?\)")
+
+
+def name_repository_file(match: re.Match[str]) -> str:
+    """`[text](../path)` as text; with the path behind it where the text does not name it."""
+    text, path = match[1], match[2].removeprefix("../")
+    if not (ROOT / path).exists():
+        raise FileNotFoundError(f"a page links {match[2]}, which there is not")
+    return text if Path(path).name in text or path in text else f"{text} (`{path}`)"
+
+
+def read_source(_app: object, _name: str, text: list[str]) -> None:
+    text[0] = LINK.sub(name_repository_file, text[0])
+
+
+def setup(app: object) -> None:
+    app.connect("source-read", read_source)  # type: ignore[attr-defined]
