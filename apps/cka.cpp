@@ -1,4 +1,5 @@
 // The command cka: the similarity of the layers of two dumps of activations.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
@@ -47,7 +48,7 @@ void add_cka(CLI::App& app, Session& session) {
       ->required();
   verb->add_option("b", settings.dump_b, "Dump B")->required();
   verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
-  verb->add_option("--role", settings.role, "Which arrays: hidden, mlp or router_logits")
+  add_roles(*verb, settings.role, "Which arrays: hidden, mlp or router_logits")
       ->check(CLI::IsMember({"hidden", "mlp", "router_logits"}))
       ->capture_default_str();
   verb->add_option("--pool", settings.pool,
@@ -64,8 +65,8 @@ void add_cka(CLI::App& app, Session& session) {
                  "many rows they take longer than the estimate");
   // Scripts of earlier versions ask for it: what took its place is said rather than guessed.
   verb->add_option_function<std::string>("--bootstrap", refuse_bootstrap, "")->group("");
-  verb->add_option("--layers", settings.layers_a, "Layers of A, for example 0,1,15-20");
-  verb->add_option("--layers-b", settings.layers_b, "Layers of B");
+  add_layers(*verb, settings.layers_a, "Layers of A, for example 0,1,15-20");
+  verb->add_option("--layers-b,--layer-b", settings.layers_b, "Layers of B");
   add_backend_flags(*verb, flags->backend);
   add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
   on_choice(*verb, session, [&session, flags] { return run_cka(*flags, session); });

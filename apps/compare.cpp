@@ -1,4 +1,5 @@
 // The command compare: two models, matrix by matrix.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 #include "verbs.hpp"
@@ -63,9 +64,9 @@ void add_compare(CLI::App& app, Session& session) {
   verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
   verb->add_option("--map", settings.map_text,
                    "Layers of A beside layers of B: 0-10:4-14, several with commas");
-  verb->add_option("--layers", flags->layers, "Layers of A, for example 0,1,15-20");
-  verb->add_option("--blocks", flags->blocks, "Blocks, for example routed_expert,router");
-  verb->add_option("--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
+  add_layers(*verb, flags->layers, "Layers of A, for example 0,1,15-20");
+  add_blocks(*verb, flags->blocks);
+  add_roles(*verb, flags->roles);
   verb->add_option("--tensors", flags->tensors,
                    "Regular expression for the whole logical name in A");
   verb->add_option("--spectra-a", settings.spectra_a,

@@ -1,4 +1,5 @@
 // The command decode: the weights of one tensor as float32.
+#include "flag_names.hpp"
 #include "verbs.hpp"
 
 #include "jobs/decode/decode_tensor.hpp"
@@ -28,7 +29,7 @@ void add_decode(CLI::App& app, Session& session) {
   verb->add_option("--slice", options->slice, "Only this slice of a stack (expert, head)");
   verb->add_option("-o,--output", options->output, "File to write (-: standard output)")
       ->required();
-  verb->add_flag("--force", options->force, "Replace a file that is there");
+  add_force(*verb, options->force, "Replace a file that is there");
   verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
   on_choice(*verb, session, [&session, options] {
     const bool stream = options->output == "-";

@@ -1,4 +1,5 @@
 // The command edit: low-rank changes of a model, as a model, an adapter and a patch.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "report_file.hpp"
@@ -130,7 +131,7 @@ CLI::App* add_verb(CLI::App& edit, Session& session, const std::shared_ptr<EditF
       "--covariance", settings.covariance,
       "C (.npy), in x in: E[x x^T] of usual inputs: what the edit changes there; memit "
       "solves with it, without it with the identity");
-  verb->add_flag("--replace", settings.replace, "Replace files that are there");
+  add_force(*verb, settings.replace);
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
   add_threads(*verb, settings.threads, "Threads (0: every core)");
@@ -166,7 +167,7 @@ void add_delete(CLI::App& edit, Session& session) {
   add_tensor(*verb, *flags);
   verb->add_option("--tensors", flags->settings.tensors,
                    "Several: regular expression for the whole logical name");
-  verb->add_option("--layers", flags->settings.layers, "Of --tensors these layers: 0,1,15-20");
+  add_layers(*verb, flags->settings.layers, "Of --tensors these layers: 0,1,15-20");
   verb->add_option(
           "--direction", flags->direction,
           "A vector (.npy); `feature F`: row F of the gate_proj of the same MLP; `singular "
@@ -225,12 +226,13 @@ void add_apply(CLI::App& edit, Session& session) {
       "Add a patch or a LoRA adapter (PEFT, MLX, GGUF) to a model\n\n"
       "Examples:\n  vindex edit apply MODEL --patch undo.safetensors --alpha -1 -o RESTORED\n"
       "  vindex edit apply MODEL --patch ADAPTER_FOLDER -o MERGED\n"
-      "A patch records digests of the weights before and after it; other weights need --force.");
+      "A patch records digests of the weights before and after it; other weights need "
+      "--accept-findings.");
   verb->add_option("--patch", flags->settings.patch, "Patch (.safetensors) or adapter")->required();
   add_number(*verb, "--alpha", flags->settings.alpha, "Multiplies the edit; -1 takes it back")
       ->capture_default_str();
-  verb->add_flag("--force", flags->settings.force,
-                 "Also to other weights; of an adapter the factors alone");
+  add_accept_findings(*verb, flags->settings.force,
+                      "Also to other weights; of an adapter the factors alone");
   verb->add_flag("--accept-unknown-base", flags->settings.accept_unknown_base,
                  "Also a patch that does not say which weights it was made from");
 }

@@ -1,4 +1,5 @@
 // The command experts: the similarity of the routed experts of every layer.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
@@ -46,8 +47,8 @@ void add_experts(CLI::App& app, Session& session) {
       "the table.");
   verb->add_option("model", run.model, "Model folder or file")->required();
   verb->add_option("-o,--output", run.output, "Results file (HDF5)")->required();
-  verb->add_option("--layers", flags->layers, "Layers, for example 0,1,15-20");
-  verb->add_option("--roles", flags->roles, "Roles, for example down_proj,gate_up_proj");
+  add_layers(*verb, flags->layers);
+  add_roles(*verb, flags->roles);
   verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
   verb->add_option("--k", flags->settings.vectors,
                    "Also the overlap of the top K singular subspaces of every two experts; reads "

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <sstream>
 #include <utility>
@@ -11,7 +12,8 @@ namespace vindex::apps {
 
 namespace {
 
-constexpr std::size_t kColumns = 80;
+constexpr std::size_t kFewestColumns = 50;  ///< beside the names of options
+constexpr std::size_t kMostColumns = 100;   ///< longer lines are hard to read
 constexpr std::size_t kOptionColumn = 30;   ///< where what an option does begins
 constexpr std::size_t kCommandColumn = 13;  ///< the longest name of a command, and two spaces
 
@@ -22,14 +24,14 @@ struct Piece {
 };
 
 /// The words of `text`; a list with commas that would fill half a line is several.
-std::vector<Piece> pieces_of(const std::string& text) {
-  constexpr std::size_t kLongest = kColumns / 2;
+std::vector<Piece> pieces_of(const std::string& text, std::size_t columns) {
+  const std::size_t longest = columns / 2;
   std::vector<Piece> pieces;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     bool is_glued = false;
-    for (std::size_t comma = 0; word.size() > kLongest; word.erase(0, comma + 1)) {
-      comma = word.rfind(',', kLongest);
+    for (std::size_t comma = 0; word.size() > longest; word.erase(0, comma + 1)) {
+      comma = word.rfind(',', longest);
       if (comma == std::string::npos) {
         break;
       }
@@ -41,13 +43,14 @@ std::vector<Piece> pieces_of(const std::string& text) {
   return pieces;
 }
 
-/// `first` and `text` behind it, in lines of at most 80 columns; those after the first begin at
+/// `first` and `text` behind it, in lines of at most `columns`; those after the first begin at
 /// `indent`. A word that is longer stays whole.
-std::string wrapped(std::string line, const std::string& text, std::size_t indent) {
+std::string wrapped(std::string line, const std::string& text, std::size_t indent,
+                    std::size_t columns) {
   std::string out;
-  for (const Piece& piece : pieces_of(text)) {
+  for (const Piece& piece : pieces_of(text, columns)) {
     const bool is_spaced = !piece.is_glued && !line.empty() && line.back() != ' ';
-    if (line.size() + (is_spaced ? 1 : 0) + piece.text.size() > kColumns) {
+    if (line.size() + (is_spaced ? 1 : 0) + piece.text.size() > columns) {
       out += line + "\n";
       line.assign(indent, ' ');
       line += piece.text;
@@ -59,13 +62,14 @@ std::string wrapped(std::string line, const std::string& text, std::size_t inden
 }
 
 /// `text` in a column that begins at `column`, beside `left` where that leaves room, else below it.
-std::string two_columns(const std::string& left, const std::string& text, std::size_t column) {
+std::string two_columns(const std::string& left, const std::string& text, std::size_t column,
+                        std::size_t columns) {
   if (text.empty()) {
     return left + "\n";
   }
   const bool has_room = left.size() + 2 <= column;
   return (has_room ? "" : left + "\n") +
-         wrapped(fmt::format("{:<{}}", has_room ? left : "", column), text, column);
+         wrapped(fmt::format("{:<{}}", has_room ? left : "", column), text, column, columns);
 }
 
 std::string summary(const CLI::App& command) {
@@ -95,7 +99,8 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* /*command*/) { return true; });
 }
 
-HelpText::HelpText() {
+HelpText::HelpText(std::size_t terminal)
+    : columns_(std::clamp(terminal, kFewestColumns, kMostColumns)) {
   label("Positionals", "Arguments");
   label("SUBCOMMAND", "COMMAND");
   column_width(kOptionColumn);
@@ -112,7 +117,7 @@ std::string HelpText::make_description(const CLI::App* app) const {
   std::string paragraph;
   std::istringstream lines(app->get_description());
   const auto end_paragraph = [&] {
-    text += paragraph.empty() ? "" : wrapped("", paragraph, 0);
+    text += paragraph.empty() ? "" : wrapped("", paragraph, 0, columns_);
     paragraph.clear();
   };
   for (std::string line; std::getline(lines, line);) {
@@ -130,7 +135,8 @@ std::string HelpText::make_description(const CLI::App* app) const {
 std::string HelpText::make_subcommands(const CLI::App* app, CLI::AppFormatMode /*mode*/) const {
   std::string text;
   for (const CLI::App* command : commands_of(*app)) {
-    text += two_columns("  " + command->get_name(), summary(*command), kCommandColumn + 2);
+    text +=
+        two_columns("  " + command->get_name(), summary(*command), kCommandColumn + 2, columns_);
   }
   return text.empty() ? text : "\nCommands:\n" + text;
 }
@@ -138,9 +144,9 @@ std::string HelpText::make_subcommands(const CLI::App* app, CLI::AppFormatMode /
 std::string HelpText::make_option(const CLI::Option* option, bool is_positional) const {
   constexpr std::size_t kNameIndent = 6;
   std::string left = wrapped("  " + make_option_name(option, is_positional),
-                             make_option_opts(option), kNameIndent);
+                             make_option_opts(option), kNameIndent, columns_);
   left.pop_back();
-  return two_columns(left, make_option_desc(option), kOptionColumn);
+  return two_columns(left, make_option_desc(option), kOptionColumn, columns_);
 }
 
 /// Without the type where a rule says more: `{none,out}` and `INT in [0 - 64]`.

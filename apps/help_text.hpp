@@ -1,9 +1,10 @@
 // Owns how help looks: one screen that lists the commands by group, and the help of one command,
-// wrapped at 80 columns.
+// wrapped at the width of the terminal.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app);
 /// behind it come examples (indented lines stay as they are) and notes (paragraphs are wrapped).
 class HelpText : public CLI::Formatter {
  public:
-  HelpText();
+  /// `terminal`: columns that there are; lines have 50 to 100.
+  explicit HelpText(std::size_t terminal);
   /// Without a parent the list of commands, else the help of that command.
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
@@ -24,6 +26,9 @@ class HelpText : public CLI::Formatter {
   std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override;
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   std::string make_option_opts(const CLI::Option* option) const override;
+
+ private:
+  std::size_t columns_;
 };
 
 }  // namespace vindex::apps

@@ -3,6 +3,7 @@
 #include "job_flags.hpp"
 
 #include "arithmetic_environment.hpp"
+#include "flag_names.hpp"
 
 #include "core/text_parts.hpp"
 #include "engine/worker_share.hpp"
@@ -168,9 +169,9 @@ engine::RunSettings settings_of(const MeasureFlags& flags, const Session& sessio
 
 void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
   engine::RunSettings& settings = flags.settings;
-  verb.add_option("--layers", flags.layers, "Layers, for example 0,1,15-20");
-  verb.add_option("--blocks", flags.blocks, "Blocks, for example routed_expert,router");
-  verb.add_option("--roles", flags.roles, "Roles, for example down_proj,gate_up_proj");
+  add_layers(verb, flags.layers);
+  add_blocks(verb, flags.blocks);
+  add_roles(verb, flags.roles);
   verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
   add_reshape(verb, flags.reshape);
   verb.add_flag("--heads", settings.indexing.heads,

@@ -1,8 +1,10 @@
 // The command lookup: which features of a model activate for a token or a vector.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
+#include "core/size_text.hpp"
 #include "jobs/lookup/lookup_run.hpp"
 
 #include <fmt/format.h>
@@ -93,7 +95,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
                              result.not_finite));
   }
   say(session,
-      fmt::format("searched {} in {:.1f} s; {}", size_text(result.searched_bytes), result.seconds,
+      fmt::format("searched {} in {:.1f} s; {}", data_text(result.searched_bytes), result.seconds,
                   input::reading_text(result.reading, result.reading_engine)));
   if (result.is_incomplete) {
     const auto first = result.skipped.front();
@@ -128,10 +130,10 @@ void add_lookup(CLI::App& app, Session& session) {
   verb->add_option(
       "--queries", flags->queries_file,
       "A file of queries: one text per line, .jsonl of texts, numbers and objects, or .npy");
-  verb->add_option("--layers", flags->layers, "Layers, for example 0,1,15-20");
-  verb->add_option("--blocks", flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
+  add_layers(*verb, flags->layers);
+  add_blocks(*verb, flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
   verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
-  verb->add_option("--role", flags->role, "gate_proj, or up_proj (models without gates)")
+  add_roles(*verb, flags->role, "gate_proj, or up_proj (models without gates)")
       ->check(CLI::IsMember({"gate_proj", "up_proj"}))
       ->capture_default_str();
   verb->add_option("--top", settings.top, "Features of each list")

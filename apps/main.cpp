@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -39,7 +40,7 @@ constexpr const char* kAbout =
     "vindex: singular-value spectra of every weight matrix of a language model";
 
 constexpr const char* kModel =
-    "MODEL: a Hugging Face folder, .safetensors or .gguf; -q: quiet; --version";
+    "MODEL: folder, .safetensors or .gguf; -q: no tables, only --json; -v; --version";
 
 /// The commands of one group of the help, in its order.
 struct CommandGroup {
@@ -50,7 +51,8 @@ struct CommandGroup {
 void add_commands(CLI::App& app, vindex::apps::Session& session) {
   using namespace vindex::apps;
   const std::vector<CommandGroup> groups = {
-      {"Measure", {add_inspect, add_plan, add_measure, add_show, add_report, add_status, add_results_verbs}},
+      {"Measure",
+       {add_inspect, add_plan, add_measure, add_show, add_report, add_status, add_results_verbs}},
       {"Analyse", {add_compare, add_experts, add_cka, add_activations, add_routing, add_lookup}},
       {"Edit", {add_edit, add_organ}},
       {"Tools", {add_decode, add_synth, add_bench}}};
@@ -128,6 +130,29 @@ void expect_command(const CLI::App& app, const std::vector<std::string>& argumen
   }
 }
 
+/// What to say where CLI11 says `what` ("b is required"): the command, what is missing, and what
+/// that is.
+std::string missing_text(const CLI::App& app, const std::string& what) {
+  const CLI::App* command = &app;
+  std::string path = "vindex";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  for (const CLI::Option* option : command->get_options()) {
+    if (option->get_required() && what.starts_with(option->get_name() + " ")) {
+      std::string name = option->get_name();
+      if (option->get_positional()) {
+        std::transform(name.begin(), name.end(), name.begin(),
+                       [](unsigned char letter) { return std::toupper(letter); });
+      }
+      return fmt::format("{} needs {} ({}); `{} --help` has examples", path, name,
+                         option->get_description(), path);
+    }
+  }
+  return fmt::format("{}; see `{} --help`", what, path);
+}
+
 /// Standard descriptors that the caller has closed stay taken, so that no file of ours gets the
 /// number of one and what is said lands in it. What stands for them can be read only: results that
 /// nobody can see are still an error.
@@ -173,10 +198,12 @@ int run(int argc, char** argv) {
   app.set_version_flag(
       "--version", fmt::format("vindex {} ({}, {})", vindex::engine::program_version(),
                                vindex::engine::program_commit(), vindex::engine::compiler_text()));
-  app.add_flag("-q,--quiet", session.quiet, "Say nothing but results and errors");
+  app.add_flag("-q,--quiet", session.quiet,
+               "Print errors and --json alone: no progress, no last table (`vindex show` has it)");
+  app.add_flag("-v,--verbose", session.verbose, "Also what was read, from where and how fast");
   app.require_subcommand(1);
   app.fallthrough();
-  app.formatter(std::make_shared<vindex::apps::HelpText>());
+  app.formatter(std::make_shared<vindex::apps::HelpText>(vindex::apps::text_width(STDOUT_FILENO)));
   add_commands(app, session);
   if (session.arguments.size() == 2 && session.arguments.back() == "--describe-commands") {
     vindex::apps::print_result(vindex::apps::describe_commands(app));
@@ -199,6 +226,8 @@ int run(int argc, char** argv) {
     (void)app.exit(help, text, text);
     vindex::apps::print_result(text.str());
     return 0;
+  } catch (const CLI::RequiredError& error) {
+    return fail(fmt::format("E-USAGE: {}", missing_text(app, error.what())), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     return fail(
         fmt::format("E-USAGE: {}; see `vindex --help` and `vindex COMMAND --help`", error.what()),

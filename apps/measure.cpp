@@ -4,6 +4,7 @@
 #include "verbs.hpp"
 
 #include "core/json_document.hpp"
+#include "core/size_text.hpp"
 #include "engine/job_runner.hpp"
 #include "engine/progress.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -37,7 +38,7 @@ std::string proof_text(const engine::WorkPlan& plan, const jobs::AccessProof& pr
   if (proof.sample_bytes > 0) {
     out += fmt::format("transfer          about {} for all, as fast as the first {} came\n",
                        engine::clock_text(transfer_seconds(plan, proof)),
-                       size_text(proof.sample_bytes));
+                       data_text(proof.sample_bytes));
   }
   return out + fmt::format("output            can be written at {}\n", printable(output)) +
          "dry run: nothing was measured and nothing is left\n";
@@ -86,8 +87,8 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   for (const auto& backend : backends) {
     if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
       devices += fmt::format("device memory     {} of {} on {}\n",
-                             size_text(jobs::device_need(plan, model.index, settings, *backend)),
-                             size_text(bytes), backend->info().device);
+                             memory_text(jobs::device_need(plan, model.index, settings, *backend)),
+                             memory_text(bytes), backend->info().device);
     }
   }
   print_result(
@@ -97,14 +98,14 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
                   "allowed by        {}\n"
                   "read ahead        up to {} of that memory, for weights on their way\n{}"
                   "results file      about {}\ndisk              up to {} while it runs\n"
-                  "expected time     about {}, where the storage gives {:.2g} GB/s or more\n",
+                  "expected time     about {}, where the storage gives {}/s or more\n",
                   settings.sample ? fmt::format("{} of {}", plan.matrices, model.before_sample)
                                   : std::to_string(plan.matrices),
-                  plan.units.size(), size_text(plan.read_bytes), size_text(plan.ram_bytes),
-                  size_text(plan.least_ram_bytes), size_text(settings.ram_budget),
-                  settings.ram_budget_source, size_text(plan.ring_bytes), devices,
-                  size_text(plan.output_bytes), size_text(disk), engine::clock_text(seconds),
-                  1e-9 * static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3)) +
+                  plan.units.size(), data_text(plan.read_bytes), memory_text(plan.ram_bytes),
+                  memory_text(plan.least_ram_bytes), memory_text(settings.ram_budget),
+                  settings.ram_budget_source, memory_text(plan.ring_bytes), devices,
+                  data_text(plan.output_bytes), data_text(disk), engine::clock_text(seconds),
+                  data_text(static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3))) +
       (flags.dry_run ? proof_text(plan, proof, settings.output) : std::string()));
   return Ending();
 }

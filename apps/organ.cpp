@@ -2,6 +2,8 @@
 // file.
 #include "organ.hpp"
 
+#include "core/size_text.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +11,8 @@
 namespace vindex::apps {
 
 std::string rate_text(std::uint64_t bytes, double seconds) {
-  return fmt::format("{} in {:.2f} s, {:.0f} MB/s", size_text(bytes), seconds,
-                     static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-6));
+  return fmt::format("{} in {:.2f} s, {}/s", data_text(bytes), seconds,
+                     data_text(static_cast<double>(bytes) / std::max(seconds, 1e-6)));
 }
 
 void add_organ(CLI::App& app, Session& session) {

@@ -1,4 +1,5 @@
 // The command organ assemble: a model put together from organs, or from several by a recipe.
+#include "flag_names.hpp"
 #include "organ.hpp"
 
 #include "core/json_document.hpp"
@@ -82,7 +83,7 @@ void add_organ_assemble(CLI::App& organ, Session& session) {
                    "Bytes of tensors per file, or none for one file (default: as the source was)");
   verb->add_flag("--accept-changed", settings.accept_changed,
                  "Take organs that were edited since they were extracted, and say so in the keys");
-  verb->add_flag("--replace", settings.replace, "Replace files that are there, never an input");
+  add_force(*verb, settings.replace, "Replace files that are there, never an input");
   verb->add_option("--threads", settings.threads, "Threads that copy (0: by the machine)")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();

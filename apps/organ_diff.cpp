@@ -1,4 +1,5 @@
 // The command organ diff: two models, key by key and tensor by tensor.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
@@ -54,7 +55,7 @@ void add_organ_diff(CLI::App& organ, Session& session) {
       "Show the differences of two models: metadata, bytes, weights\n\n"
       "Examples:\n"
       "  vindex organ diff ORIGINAL.gguf GRAFTED.gguf\n"
-      "  vindex organ diff A.gguf B-00001-of-00005.gguf --layers --top 30\n"
+      "  vindex organ diff A.gguf B-00001-of-00005.gguf --by-layer --top 30\n"
       "  vindex organ diff A.gguf B.gguf --tensors 'blk\\.[0-9]+\\.ffn_.*' --json\n"
       "  vindex organ diff A.gguf B.gguf --exit-code -q && echo same\n"
       "GGUF files, splits and extracted folders in any mixture, or safetensors models.");
@@ -62,7 +63,8 @@ void add_organ_diff(CLI::App& organ, Session& session) {
   verb->add_option("b", flags->settings.b, "Model B")->required();
   verb->add_option("--tensors", flags->settings.tensors,
                    "Regular expression for the whole name of a tensor");
-  verb->add_flag("--layers", flags->view.by_layer, "Sum up by block rather than by class");
+  verb->add_flag("--by-layer", flags->view.by_layer, "Sum up by block rather than by class");
+  add_former_flag(*verb, "--layers", "--by-layer");
   verb->add_option("--top", flags->view.top, "Tensors to list, the largest error first")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();

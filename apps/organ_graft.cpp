@@ -1,4 +1,5 @@
 // The command organ graft: parts of one model in the place of another's.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "organ.hpp"
 #include "report_file.hpp"
@@ -50,6 +51,7 @@ Ending run_graft(const GraftFlags& flags, const Session& session) {
     throw UsageError("E-USAGE", "--output is missing; --dry-run needs none");
   }
   settings.stop = catch_stop_signals();
+  settings.tool = program_name();
   const ReportFile file(flags.report, "organ-graft/1", {settings.output});
   const organ::GraftReport report = organ::graft_models(settings);
   file.report(
@@ -73,30 +75,33 @@ void add_organ_graft(CLI::App& organ, Session& session) {
       "  vindex organ graft --source DEEP --target B -o C.gguf --map 5-20:8-23 \\\n"
       "    --type organ\n"
       "  vindex organ graft --source A --target B -o C.gguf --type embed --layers -1\n"
+      "  vindex organ graft --source organs-a --target organs-b -o organs-c --type ffn\n"
       "The result is the host (target) everywhere, metadata and tokenizer too, except for "
       "the tensors of the classes in --type and the donor's blocks in --layers.");
   verb->add_option("--source", settings.donor,
                    "The donor: a GGUF file, its first split, or an extracted folder")
       ->required();
   verb->add_option("--target", settings.host, "The host: the same kinds")->required();
-  verb->add_option("-o,--output", settings.output, "GGUF file to write");
+  verb->add_option("-o,--output", settings.output,
+                   "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
+                   "where the host is one and it does not end in .gguf");
   verb->add_option("--type", settings.types,
                    "Classes: organ (feed-forward and its router), ffn (without router), skeleton "
                    "(attention), embed, norm, router, adapter, other, all")
       ->required();
-  verb->add_option("--layers", settings.layers,
-                   "Blocks of the donor, for example 5-20,24 (-1: what is in no block); without it "
-                   "and --map all");
+  add_layers(*verb, settings.layers,
+             "Blocks of the donor, for example 5-20,24 (-1: what is in no block); without it "
+             "and --map all");
   verb->add_option("--map", settings.map,
                    "Blocks of the donor beside blocks of the host: 5-20:8-23, several with commas");
   verb->add_flag("--allow-missing", settings.allow_missing,
                  "Leave out what only one of the models has");
-  verb->add_flag("--force", settings.force,
-                 "Write in spite of errors that are not of shapes or missing tensors");
+  add_accept_findings(*verb, settings.force,
+                      "Write in spite of errors that are not of shapes or missing tensors");
   verb->add_flag("--dry-run", settings.dry_run, "Check, and write nothing");
   verb->add_option("--name", settings.name, "general.name of the result");
   verb->add_option("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
-  verb->add_flag("--replace", settings.replace, "Replace a file that is there");
+  add_force(*verb, settings.replace, "Replace a file that is there");
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   add_threads(*verb, settings.threads, "Threads (0: every core, at most 8)");
   verb->add_flag("--json", flags->json, "The report as one JSON document");

@@ -1,4 +1,5 @@
 // The command organ purify: noise taken out of matrices, where there is any.
+#include "flag_names.hpp"
 #include "job_flags.hpp"
 #include "numbers.hpp"
 #include "organ.hpp"
@@ -79,7 +80,11 @@ purify::PurifyOptions options_of(const PurifyFlags& flags, const Session& sessio
   options.keep_weights = !flags.output.empty() && !flags.dry_run;
   options.keep_factors = !flags.factors.empty() && !flags.dry_run;
   options.factor_type = purify::purify_type(flags.factor_type, "--factor-type", false);
-  options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
+  std::string beside = flags.output.empty() ? flags.factors : flags.output;
+  while (beside.ends_with('/')) {  // a folder of organs
+    beside.pop_back();
+  }
+  options.scratch_folder = folder_of(beside);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   options.stop = catch_stop_signals();
   return options;
@@ -103,6 +108,7 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   targets.factors = flags.dry_run ? "" : flags.factors;
   targets.shard_bytes = shard_bytes;
   targets.replace = flags.replace;
+  targets.tool = program_name();
   purify::require_free_targets(*source, targets);
   const auto backend = open_backend(flags.backend, flags.threads, session);
   RunTalk talk(session);
@@ -114,7 +120,7 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   }
   file.report(
       session, flags.json, [&] { return purify::purify_json(*source, result, targets); },
-      [&](std::size_t columns) { return purify::purify_text(*source, result, columns); });
+      [&](std::size_t columns) { return purify::purify_text(*source, result, targets, columns); });
   return {};
 }
 
@@ -131,14 +137,19 @@ void add_organ_purify(CLI::App& organ, Session& session) {
       "Remove the noise of matrices, where the gate finds any\n\n"
       "Examples:\n  vindex organ purify MODEL.gguf --dry-run\n"
       "  vindex organ purify MODEL.gguf -o OUT.gguf --out-type Q8_0\n"
+      "  vindex organ purify organs -o organs-pure     extracted folders\n"
       "  vindex organ purify MODEL.gguf --method laser --rho 0.1 --type ffn \\\n"
-      "    --layers 20-31 --force -o OUT.gguf\n"
+      "    --layers 20-31 --accept-findings -o OUT.gguf\n"
       "  vindex organ purify MODEL.gguf --factors LOW.safetensors   low-rank pairs\n"
       "A matrix is changed where its bulk is noise (KS < 0.10), singular values stand out of it, "
       "and at most --cap of its energy would be removed. Everything else keeps its bytes. Only "
       "perplexity shows whether a change helps.");
-  verb->add_option("model", flags->model, "GGUF: a file, a split, a folder of either")->required();
-  verb->add_option("-o,--output", flags->output, "GGUF file to write");
+  verb->add_option("model", flags->model,
+                   "GGUF: a file, a split, a folder of either; an extracted folder")
+      ->required();
+  verb->add_option("-o,--output", flags->output,
+                   "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
+                   "where the model is one and it does not end in .gguf");
   verb->add_option("--method", flags->method, "How")
       ->check(CLI::IsMember(methods))
       ->capture_default_str();
@@ -149,7 +160,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_option("--type", flags->types,
                    "Classes: organ, ffn, skeleton, other; several with commas (all of them)");
   verb->add_option("--include", flags->include, "Also embed, router, adapter");
-  verb->add_option("--layers", flags->layers, "Blocks, for example 0,1,15-20");
+  add_layers(*verb, flags->layers, "Blocks, for example 0,1,15-20");
   verb->add_option("--tensors", flags->tensors, "Regular expression for the whole tensor name");
   verb->add_option("--out-type", flags->out_type,
                    "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
@@ -157,7 +168,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   add_number(*verb, "--cap", flags->cap, "Maximum share of the energy that may be removed",
              {0.0, 1.0})
       ->capture_default_str();
-  verb->add_flag("--force", flags->force, "Purify what the gate refuses, too");
+  add_accept_findings(*verb, flags->force, "Purify what the gate refuses, too");
   verb->add_option("--factors", flags->factors,
                    "Write low-rank pairs NAME.a, NAME.b as safetensors: W' = b a");
   verb->add_option("--factor-type", flags->factor_type, "Of the pairs")
@@ -166,7 +177,7 @@ void add_organ_purify(CLI::App& organ, Session& session) {
   verb->add_flag("--dry-run", flags->dry_run, "Judge, and write nothing");
   verb->add_option("--shards", flags->shards,
                    "Write files of at most this size: 2GiB, 500MB; none: one file");
-  verb->add_flag("--replace", flags->replace, "Replace files that are there");
+  add_force(*verb, flags->replace);
   verb->add_option("--report", flags->report, "Write the report as JSON to this file");
   add_backend_flags(*verb, flags->backend, "auto, cpu, cuda", "CUDA device");
   add_threads(*verb, flags->threads, "Workers (0: every core)");

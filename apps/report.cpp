@@ -1,6 +1,8 @@
 // The command report: results files as a page to look at.
+#include "flag_names.hpp"
 #include "verbs.hpp"
 
+#include "core/size_text.hpp"
 #include "report/write_page.hpp"
 
 #include <fmt/format.h>
@@ -27,12 +29,12 @@ void add_report(CLI::App& app, Session& session) {
   verb->add_option("files", options->paths, "Results files")->required();
   verb->add_option("-o,--output", options->target, "Page to write (-: standard output)")
       ->required();
-  verb->add_flag("--force", options->force, "Replace a page that is there (never a results file)");
+  add_force(*verb, options->force, "Replace a page that is there (never a results file)");
   on_choice(*verb, session, [&session, options] {
     const report::WrittenPage page =
         report::write_page(options->paths, options->target, options->force);
     if (options->target != "-") {
-      say(session, fmt::format("{}: {}", printable(options->target), size_text(page.bytes)));
+      say(session, fmt::format("{}: {}", printable(options->target), data_text(page.bytes)));
     }
     return Ending();
   });

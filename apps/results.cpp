@@ -1,4 +1,5 @@
 // The commands that work on results files: merge, validate, export.
+#include "flag_names.hpp"
 #include "verbs.hpp"
 
 #include "report/export.hpp"
@@ -110,7 +111,7 @@ void add_export(CLI::App& app, Session& session) {
                    fmt::format("File of `vindex cka` for C5 ({})", kJoined));
   verb->add_option("--routing", options->others.routing,
                    fmt::format("File of `vindex routing` for phase 3 ({})", kJoined));
-  verb->add_flag("--force", options->force, "Replace files that are there (never a results file)");
+  add_force(*verb, options->force, "Replace files that are there (never a results file)");
   on_choice(*verb, session, [&session, options] {
     const std::string note = report::export_file(options->path, options->format, options->target,
                                                  options->force, options->table, options->others);

@@ -91,7 +91,7 @@ Ending run_job(const engine::RunSettings& settings, const JobFlags& flags, const
     const std::size_t width = text_width(STDOUT_FILENO);
     std::string backend;
     const std::string tables = report.text(width, backend);
-    print_result(tables + engine::outcome_text(outcome, width, report.noun));
+    print_result(tables + engine::outcome_text(outcome, width, report.noun, session.verbose));
     print_result(fmt::format("results: {}{}\n", printable(settings.output),
                              backend.empty() ? "" : fmt::format(" (back end {})", backend)));
   }

@@ -160,11 +160,22 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments) 
     return arguments;
   }
   std::istringstream file(configuration_text(path));
-  const auto is_given = [&](const std::string& name) {
+  // "layers" of a file is given by --layer too, which is the same flag.
+  const auto other_spelling = [](const std::string& name) {
+    const auto is_one = [&](const char* stem) {
+      return name == stem || name == stem + std::string("s");
+    };
+    const bool has_two = is_one("layer") || is_one("block") || is_one("role");
+    return !has_two ? name : (name.back() == 's' ? name.substr(0, name.size() - 1) : name + "s");
+  };
+  const auto is_spelt = [&](const std::string& name) {
     return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
       return argument == "--" + name || argument.rfind("--" + name + "=", 0) == 0 ||
              (name == "output" && argument.rfind("-o", 0) == 0);
     });
+  };
+  const auto is_given = [&](const std::string& name) {
+    return is_spelt(name) || is_spelt(other_spelling(name));
   };
   std::vector<CLI::ConfigItem> items;
   try {
@@ -192,6 +203,11 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments) 
   return arguments;
 }
 
+namespace {
+/// What a bare number below this is taken for: a number whose unit was left out.
+constexpr double kFewestBareBytes = 65536.0;
+}  // namespace
+
 std::uint64_t parse_size(const std::string& text) {
   struct Unit {
     const char* name;
@@ -214,6 +230,9 @@ std::uint64_t parse_size(const std::string& text) {
   for (const Unit& known : kUnits) {
     const double bytes = value.value_or(0.0) * known.bytes;
     if (unit == known.name && bytes >= 1.0 && bytes < 9e18) {
+      if (unit.empty() && bytes < kFewestBareBytes) {
+        throw UsageError("E-SIZE", fmt::format("`{0}` is {0} bytes; did you mean {0}GiB?", text));
+      }
       return static_cast<std::uint64_t>(bytes);
     }
   }
@@ -256,17 +275,6 @@ void add_reshape(CLI::App& verb, std::string& choice) {
                   "out: tensors of rank 3 and more (convolutions) as out x rest")
       ->check(CLI::IsMember({"none", "out"}))
       ->capture_default_str();
-}
-
-std::string size_text(std::uint64_t bytes) {
-  static constexpr std::array<const char*, 5> kNames = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t name = 0;
-  while (value >= 1024.0 && name + 1 < kNames.size()) {
-    value /= 1024.0;
-    ++name;
-  }
-  return name == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kNames.at(name));
 }
 
 void print_result(const std::string& text) {

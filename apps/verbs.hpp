@@ -41,6 +41,7 @@ struct Session {
   std::vector<std::string> arguments;        ///< argv
   std::vector<std::string> unset_variables;  ///< unset_arithmetic_variables()
   bool quiet = false;
+  bool verbose = false;
   std::function<Ending()> chosen;  ///< set by the verb the user named
 };
 
@@ -72,7 +73,8 @@ void on_choice(CLI::App& app, Session& session, std::function<Ending()> run);
 /// UsageError E-CONFIG where it cannot be read.
 std::vector<std::string> with_configuration(std::vector<std::string> arguments);
 
-/// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE.
+/// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE, also for a number so small
+/// that its unit was forgotten ("16").
 std::uint64_t parse_size(const std::string& text);
 
 /// `text` ("8GiB") as the budget of a run; empty: what the system and Slurm's variables leave, with
@@ -90,9 +92,6 @@ measure::Mode mode_of(const std::string& name);
 
 /// The option --reshape into `choice` ("none", "out").
 void add_reshape(CLI::App& verb, std::string& choice);
-
-/// "7.2 GiB".
-std::string size_text(std::uint64_t bytes);
 
 /// Writes to standard output. A reader that has gone (`| head`) is no error; a full disk is a
 /// SystemError (74).

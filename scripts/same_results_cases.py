@@ -126,7 +126,7 @@ def synth_cases():
     yield Case("organ.synth", """
         organ verify Q8 --check-tensors
         organ purify Q8 --dry-run
-        organ purify Q8 --force -o purified.gguf --report p.json
+        organ purify Q8 --accept-findings -o purified.gguf --report p.json
         organ diff Q8 purified.gguf --json
         organ extract Q8 -o organs
         organ assemble organs -o again.gguf
@@ -226,7 +226,7 @@ def real_cases(models):
             organ measure {model} -o report
             organ measure {model} -o m.h5 --report r --mode strict --json
             """ + spectra("m.h5"), name == "stories")
-        purify = f"organ purify {model} --force"
+        purify = f"organ purify {model} --accept-findings"
         yield Case("purify." + name, lines(f"organ purify {model} --dry-run --json", f"{purify} --factors f.safetensors",
                    *(f"{purify} --method {method} --out-type {kind} -o {method}.gguf --report {method}.json" for method, kind in PURIFY.items())),
                    name == "stories")
@@ -237,7 +237,7 @@ def real_cases(models):
         organ graft --source STORIES --target STORIES_Q4 --type all --dry-run
         organ graft --source MOE_GGUF --target STORIES --type organ -o x.gguf
         organ verify a.gguf
-        organ diff STORIES_Q4 a.gguf --layers --top 3 --report d.json
+        organ diff STORIES_Q4 a.gguf --by-layer --top 3 --report d.json
         organ diff STORIES_Q4 b.gguf --exit-code
         organ assemble ../inputs/recipe.json -o chimera.gguf
         """)

@@ -12,9 +12,9 @@ import numpy as np
 LEFT_OUT_OF_TEXTS = [(re.compile(expression, re.M), reason) for expression, reason in (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "when it ran"),
     (r'"\w*(seconds|mb_s|rate_per_second)": ?(null|[-+.e\d]+)', "how long it took"),
-    (r"^(time: |expected time  ).*$|\b[\d.]+ (s|MB/s|GB/s)(?= *[|,;:)]|$)", "how long it took"),
+    (r"^(time: |expected time  ).*$|\b[\d.]+ (s|[kMGT]?B/s)(?= *[|,;:)]|$)", "how long it took"),
     (r"^(\| model \| MB \| seconds \|.*\n.*\n)(\|.*\n)+", "how long it took"),
-    (r"\bread [\d.e-]+ GB at .*\n(  .*\n)*", "how long it took, and what was in the system's file cache"),
+    (r"\bread [\d.]+ [kMGT]?B at .*\n(  .*\n)*", "how long it took, and what was in the system's file cache"),
     (r'^(.*\bETA\b.*|\{"event":"progress".*)\n', "progress: as many lines as it took time"),
     (r'"ram_budget_bytes": ?\d+|[\d.]+ [MG]iB allowed', "what memory is free"),
     (r'"version": ?"\d+:\d+"|modified \d+', "the age of a file"),

@@ -71,9 +71,10 @@ struct JobRun {
 RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks);
 
 /// What failed and why, what was measured twice, how long it took, in lines of at most `columns`
-/// columns but for names and reasons.
+/// columns but for names and reasons. What was read, and how fast, where `is_verbose`, or where
+/// reading took most of a run of five seconds or more.
 std::string outcome_text(const RunOutcome& outcome, std::size_t columns = kUsualWidth,
-                         const char* noun = "matrices");
+                         const char* noun = "matrices", bool is_verbose = false);
 
 /// "NAME: why" of the first row in row order that asks for an exit code, and how many more rows
 /// have no measurement. Only where outcome.first_failure_reason is not empty.

@@ -2,6 +2,7 @@
 #include "progress.hpp"
 
 #include "core/json_document.hpp"
+#include "core/size_text.hpp"
 #include "core/text_table.hpp"
 
 #include <fmt/format.h>
@@ -79,7 +80,7 @@ std::string progress_line(const ProgressSnapshot& s, std::size_t columns) {
       {fmt::format("  ETA {}", left < 0.0 ? "?" : clock_text(left)), 2},
       {s.failed > 0 ? fmt::format("  {} failed", s.failed) : "", 1},
       {fmt::format("  {}/s", rate_text(matrices_per_second(s))), 5},
-      {fmt::format("  {} GB/s", rate_text(rate(1e-9 * bytes, working_seconds(s)))), 6}};
+      {fmt::format("  {}/s", data_text(rate(bytes, working_seconds(s)))), 6}};
   std::vector<bool> taken(fields.size(), false);
   std::size_t used = 0;
   for (int turn = 0; turn < static_cast<int>(fields.size()); ++turn) {

@@ -30,7 +30,20 @@ void count_row(RunOutcome& outcome, const results::ResultRow& row, const RowFact
   }
 }
 
-std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const char* noun) {
+namespace {
+
+/// Whether a run took long because the storage did: what a shorter one read is nobody's question.
+bool was_reading(const RunOutcome& outcome) {
+  constexpr double kFewestSeconds = 5.0;
+  constexpr double kShare = 0.7;
+  return outcome.seconds >= kFewestSeconds &&
+         outcome.reading.busy_seconds >= kShare * outcome.seconds;
+}
+
+}  // namespace
+
+std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const char* noun,
+                         bool is_verbose) {
   std::string out =
       fmt::format("{} of {} {}", outcome.done_before + outcome.measured_now, outcome.total, noun);
   if (outcome.derived_total > 0) {
@@ -58,7 +71,7 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const c
         "their small values: nothing is lost, their results are at least as exact as the others",
         outcome.escalated));
   }
-  if (outcome.reading.bytes() > 0) {
+  if (outcome.reading.bytes() > 0 && (is_verbose || was_reading(outcome))) {
     sentence(input::reading_text(outcome.reading, outcome.reading_engine));
   }
   for (const std::string& trouble : outcome.troubles) {

@@ -2,6 +2,7 @@
 #include "bulk_reader.hpp"
 
 #include "core/integers.hpp"
+#include "core/size_text.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -48,14 +49,13 @@ Placement place_ranges(std::span<const ByteRange> ranges, std::uint64_t largest_
 }
 
 std::string reading_text(const ReadStatistics& s, const std::string& engine) {
-  const auto gigabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-  std::string out = fmt::format("read {:.3g} GB", gigabytes(s.bytes()));
+  std::string out = "read " + data_text(s.bytes());
   if (s.busy_seconds > 0.0) {
-    out += fmt::format(" at {:.3g} GB/s", gigabytes(s.bytes()) / s.busy_seconds);
+    out += fmt::format(" at {}/s", data_text(static_cast<double>(s.bytes()) / s.busy_seconds));
   }
   const auto part = [&](std::uint64_t bytes, const std::string& way) {
     if (bytes > 0) {
-      out += fmt::format(", {:.3g} GB {}", gigabytes(bytes), way);
+      out += fmt::format(", {} {}", data_text(bytes), way);
     }
   };
   part(s.direct_bytes, fmt::format("straight from the storage ({})", engine));

@@ -7,6 +7,7 @@
 #include "core/atomic_file.hpp"
 #include "core/digest.hpp"
 #include "core/path_kind.hpp"
+#include "core/size_text.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -198,15 +199,12 @@ std::shared_ptr<ModelStore> make_keeping_store(std::shared_ptr<ModelStore> store
 }
 
 std::string copies_text(const ShardCopies& copies) {
-  const auto gigabytes = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
   const ShardCopies::Statistics s = copies.statistics();
-  std::string out =
-      fmt::format("copies in {}: {:.3g} GB kept, {:.3g} GB read again, {:.3g} GB at most at a time",
-                  printable(copies.folder()), gigabytes(s.kept_bytes), gigabytes(s.reused_bytes),
-                  gigabytes(s.most_bytes));
+  std::string out = fmt::format("copies in {}: {} kept, {} read again, {} at most at a time",
+                                printable(copies.folder()), data_text(s.kept_bytes),
+                                data_text(s.reused_bytes), data_text(s.most_bytes));
   if (s.refused_bytes > 0) {
-    out +=
-        fmt::format("; {:.3g} GB not kept, --disk-budget was used up", gigabytes(s.refused_bytes));
+    out += fmt::format("; {} not kept, --disk-budget was used up", data_text(s.refused_bytes));
   }
   return s.trouble.empty() ? out : out + "; " + s.trouble;
 }

@@ -1,10 +1,12 @@
 // Owns the JSON document and the text of an inspection.
 #include "inspect.hpp"
 
+#include "architecture_facts.hpp"
 #include "product.hpp"
 #include "selection.hpp"
 
 #include "core/json_document.hpp"
+#include "core/size_text.hpp"
 #include "core/text_table.hpp"
 #include "core/utf8.hpp"
 #include "input/verify_files.hpp"
@@ -146,18 +148,6 @@ std::string tensor_list(const input::ModelFiles& files, const ModelIndex& index)
   return list;
 }
 
-/// "1.23 GiB", three digits.
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 6> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
-    value /= 1024.0;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
-}
-
 /// What of the matrices can be measured, and what reading them costs.
 std::string measurable_text(const ModelIndex& index) {
   std::int64_t count = 0;
@@ -168,7 +158,7 @@ std::string measurable_text(const ModelIndex& index) {
       bytes += encoded_bytes(matrix);
     }
   }
-  return fmt::format("{}, {} to read", count, size_text(bytes));
+  return fmt::format("{}, {} to read", count, data_text(bytes));
 }
 
 std::string optional_text(const std::optional<std::int64_t>& number) {
@@ -210,6 +200,7 @@ std::string inspect_json(const input::ModelFiles& files, const ModelIndex& index
                         {"bytes", group.bytes}});
   }
   document["by_block"] = std::move(by_block);
+  document["attention"] = architecture_json(architecture_facts(files));
   Json warnings = Json::array();
   for (const auto* list : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *list) {
@@ -247,7 +238,7 @@ std::string inspect_text(const input::ModelFiles& files, const ModelIndex& index
                        : std::string("-")},
        {"quantisation", printable(shape.quantisation)},
        {"parameters", fmt::format("{}", totals.parameters)},
-       {"size", size_text(totals.bytes)},
+       {"size", data_text(totals.bytes)},
        {"tensors", fmt::format("{}", index.tensors.size())},
        {"matrices", fmt::format("{}", matrix_count(index))},
        {"measurable", measurable_text(index)}},
@@ -265,7 +256,7 @@ std::string inspect_text(const input::ModelFiles& files, const ModelIndex& index
     const auto& [block, rank, role, encoding, height, width] = key;
     rows.push_back({std::string(block_name(block)), printable(role), encoding,
                     fmt::format("{}", group.matrices), fmt::format("{}", height),
-                    fmt::format("{}", width), size_text(group.bytes)});
+                    fmt::format("{}", width), data_text(group.bytes)});
   }
   out += '\n' + table_text(rows,
                            {{.min_width = 8},

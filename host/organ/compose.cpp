@@ -226,8 +226,7 @@ class Assembly {
     if (!tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256) {
       throw FormatError("E-ORGAN-DIGEST",
                         fmt::format("{}, tensor \"{}\"", printable(file.path), excerpt(from.name)),
-                        "its bytes are not those that the manifest was written of; `vindex organ "
-                        "assemble --accept-changed` takes them as they are");
+                        kOtherBytes);
     }
   }
 
@@ -282,7 +281,7 @@ ComposeReport compose(const Composition& composition, const std::string& target,
   const std::vector<const GgufSource*> sources = sources_of(composition);
   refuse_inputs(targets, sources, options);
   for (const std::string& path : targets) {
-    require_free_target(path, options.replace, "--replace");
+    require_free_target(path, options.replace, "--force");
   }
   Assembly assembly(composition, options);
   try {

@@ -3,6 +3,8 @@
 #include "tensor_pair.hpp"
 
 #include "core/json_document.hpp"
+#include "core/short_names.hpp"
+#include "core/size_text.hpp"
 #include "core/text_table.hpp"
 #include <vindex/error.hpp>
 
@@ -32,10 +34,10 @@ std::string error_text(double value) { return number_text(value, "{:.2e}"); }
 
 std::string side_text(const char* name, const DiffSide& side, std::size_t width) {
   return wrapped_text(
-             fmt::format("{}  {} ({}{}{}, {} tensors, {:.3f} MB, {} keys)", name,
-                         printable(side.path), side.format, side.architecture.empty() ? "" : " ",
-                         printable(side.architecture), side.tensors,
-                         static_cast<double>(side.bytes) * 1e-6, side.keys),
+             fmt::format("{}  {} ({}{}{}, {} tensors, {}, {} keys)", name, printable(side.path),
+                         side.format, side.architecture.empty() ? "" : " ",
+                         printable(side.architecture), side.tensors, data_text(side.bytes),
+                         side.keys),
              width, 3) +
          "\n";
 }
@@ -126,7 +128,7 @@ std::string summary_text(const ModelDifference& difference, const DiffView& view
   }
   std::vector<std::vector<std::string>> rows = {{view.by_layer ? "block" : "class", "both", "bytes",
                                                  "values", "differ", "other", "only A", "only B",
-                                                 "cosine", "least", "error"}};
+                                                 "cosine", "min cos", "max err"}};
   for (const auto& [key, group] : groups) {
     const auto state = [&group = group](TensorState which) {
       return group.states[static_cast<std::size_t>(which)];
@@ -151,8 +153,8 @@ std::string summary_text(const ModelDifference& difference, const DiffView& view
   return table_text(rows, columns, view.width) +
          wrapped_text(
              "bytes: the same; values: the same once decoded; other: shapes that differ, "
-             "weights that are not finite or not decoded; cosine: median and minimum (least); "
-             "error: largest norm(B - A) / norm(A)",
+             "weights that are not finite or not decoded; cosine: median; error: norm(B - A) "
+             "/ norm(A)",
              view.width, 0) +
          "\n";
 }
@@ -186,9 +188,9 @@ std::string top_text(const ModelDifference& difference, const DiffView& view) {
                     error_text(tensor.report.relative_error)});
   }
   return "\n" +
-         table_text(rows,
-                    {{.min_width = 20}, {.min_width = 12}, {}, {.right = true}, {.right = true}},
-                    view.width) +
+         names_table_text(
+             rows, {{.min_width = 20}, {.min_width = 12}, {}, {.right = true}, {.right = true}},
+             view.width) +
          (changed.size() > view.top ? fmt::format("({} more; --top {} lists them)\n",
                                                   changed.size() - view.top, changed.size())
                                     : "");

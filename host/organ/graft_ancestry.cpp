@@ -42,7 +42,7 @@ std::vector<GraftFinding> check_ancestry(std::span<const Likeness> likeness) {
          .what = fmt::format("{} of {} matrices are unrelated (cosine below {}): minimum {}",
                              unrelated, known.size(), kUnrelatedCosine, text(*known.front())),
          .advice = "unrelated models do not share a basis, and their parts do not fit together; "
-                   "choose models of one family, or --force"});
+                   "choose models of one family, or --accept-findings"});
   }
   if (unlike > 0) {
     findings.push_back(

@@ -3,12 +3,15 @@
 #include "tensor_pair.hpp"
 
 #include "core/json_document.hpp"
+#include "core/size_text.hpp"
 #include "core/text_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 
 namespace vindex::organ {
@@ -33,12 +36,11 @@ std::string grafted_text(const GraftReport& report, std::size_t width) {
     group.bytes += tensor.bytes;
   }
   std::vector<std::vector<std::string>> rows = {
-      {"block", "class", "tensors", "host", "donor", "MB"}};
+      {"block", "class", "tensors", "host", "donor", "size"}};
   for (const auto& [key, group] : groups) {
     const auto& [block, organ_class, before, after] = key;
     rows.push_back({block < 0 ? "-" : std::to_string(block), std::string(class_name(organ_class)),
-                    std::to_string(group.count), before, after,
-                    fmt::format("{:.3f}", static_cast<double>(group.bytes) * 1e-6)});
+                    std::to_string(group.count), before, after, data_text(group.bytes)});
   }
   return table_text(
       rows,
@@ -57,11 +59,18 @@ std::string finding_text(const GraftFinding& finding, bool force) {
 }
 
 std::string refusals_text(const GraftReport& report, std::size_t width) {
+  constexpr std::size_t kMost = 12;  // what follows from one cause reads alike
   std::vector<std::vector<std::string>> rows = {{"not taken", "why"}};
-  for (const Refusal& refusal : report.refusals) {
+  for (const Refusal& refusal :
+       std::span(report.refusals).first(std::min(report.refusals.size(), kMost))) {
     rows.push_back({excerpt(refusal.tensor), excerpt(refusal.reason)});
   }
-  return table_text(rows, {{.min_width = 24}, {.min_width = 20, .keep = Keep::kStart}}, width);
+  std::string text =
+      table_text(rows, {{.min_width = 24}, {.min_width = 20, .keep = Keep::kStart}}, width);
+  if (report.refusals.size() > kMost) {
+    text += fmt::format("(and {} more: --json has them all)\n", report.refusals.size() - kMost);
+  }
+  return text;
 }
 
 Json graft_side_json(const GraftSide& side) {
@@ -107,23 +116,30 @@ std::string graft_text(const GraftReport& report, std::size_t width) {
            "\n";
   };
   std::string text = side("host", report.host) + side("donor", report.donor);
-  if (!report.grafted.empty()) {
+  const auto findings_text = [&](bool are_errors) {
+    std::string lines;
+    for (const GraftFinding& finding : report.findings) {
+      if ((finding.level == Level::kError) == are_errors) {
+        lines += wrapped_text(finding_text(finding, report.settings.force), width, 6) + "\n";
+      }
+    }
+    return lines.empty() ? lines : "\n" + lines;
+  };
+  // The cause before what follows from it.
+  text += findings_text(true);
+  if (!report.grafted.empty() && report.outcome != GraftOutcome::kRefused) {
     text += "\n" + grafted_text(report, width);
   }
   if (!report.refusals.empty()) {
     text += "\n" + refusals_text(report, width);
   }
-  text += "\n";
-  for (const GraftFinding& finding : report.findings) {
-    text += wrapped_text(finding_text(finding, report.settings.force), width, 6) + "\n";
-  }
+  text += findings_text(false);
   std::string end =
       fmt::format("\n{} of {} tensors from the donor", report.grafted.size(), report.host.tensors);
   if (report.outcome == GraftOutcome::kWritten) {
     const ComposeReport& written = report.written;
     end += fmt::format(
-        ": {} written, {:.3f} MB{}", printable(written.files.front()),
-        static_cast<double>(written.bytes) * 1e-6,
+        ": {} written, {}{}", printable(written.files.front()), data_text(written.bytes),
         written.files.size() == 1 ? "" : fmt::format(" in {} files", written.files.size()));
   } else {
     end += fmt::format(" ({}): nothing written", outcome_name(report.outcome));

@@ -2,6 +2,9 @@
 // be shown.
 #include "cells_text.hpp"
 
+#include "cell_names.hpp"
+
+#include "core/short_names.hpp"
 #include "core/text_table.hpp"
 #include "results/schema.hpp"
 #include <vindex/error.hpp>
@@ -12,37 +15,95 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <span>
+#include <sstream>
 #include <utility>
 
 namespace vindex::report {
 
 namespace {
 
+bool is_used(const results::ShownCells& shown, const results::SummaryColumn& column) {
+  return column.value == nullptr ||
+         std::any_of(shown.rows.begin(), shown.rows.end(),
+                     [&](const results::ShownRow& row) { return !std::isnan(column.value(row)); });
+}
+
+/// The column that rows are sorted by in front, with its null, unless it is among `columns`.
+std::vector<results::SummaryColumn> with_sort_column(const results::ShownCells& shown,
+                                                     std::vector<results::SummaryColumn> columns,
+                                                     const TopRows& top) {
+  const std::vector<NamedCell> sorted = cells_beside(shown, top.by);
+  if (sorted.empty() ||
+      std::any_of(columns.begin(), columns.end(), [&](const results::SummaryColumn& column) {
+        return column.cell == sorted.front().place;
+      })) {
+    return columns;
+  }
+  std::vector<results::SummaryColumn> out;
+  for (const NamedCell& cell : sorted) {
+    results::SummaryColumn& column =
+        out.emplace_back(&cell == sorted.data() ? results::number_column(cell.name, cell.place)
+                                                : results::null_column("noise", cell.place));
+    column.is_count = cell.is_count;
+  }
+  // What was asked for stays; of the rest the last gives way first.
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    columns[i].dropped_as = columns[i].value == nullptr
+                                ? 0
+                                : static_cast<std::uint8_t>(std::max<std::size_t>(
+                                      columns[i].dropped_as, columns.size() - i));
+  }
+  out.insert(out.end(), columns.begin(), columns.end());
+  return out;
+}
+
 std::string rows_table(const results::ShownCells& shown,
-                       const std::vector<results::SummaryColumn>& columns, std::size_t width) {
+                       const std::vector<results::SummaryColumn>& columns, bool has_names,
+                       std::size_t width) {
   std::vector<const results::SummaryColumn*> used;
   for (const results::SummaryColumn& column : columns) {
-    if (std::any_of(shown.rows.begin(), shown.rows.end(),
-                    [&](const results::ShownRow& row) { return !std::isnan(column.value(row)); })) {
+    if (is_used(shown, column)) {
       used.push_back(&column);
     }
   }
   std::vector<std::vector<std::string>> cells = {{"layer", "role"}};
   std::vector<TextColumn> layout = {{.right = true}, {.min_width = 8}};
+  std::uint8_t turn = 0;
   for (const results::SummaryColumn* column : used) {
+    // A null goes when its statistic goes.
+    turn = column->is_null ? turn : column->dropped_as;
     cells.front().push_back(column->heading);
     layout.push_back(
-        {.right = true, .is_close = column->is_null, .dropped_as = column->dropped_as});
+        {.right = column->value != nullptr, .is_close = column->is_null, .dropped_as = turn});
   }
-  for (const results::ShownRow& row : shown.rows) {
+  ShortNames names;
+  if (has_names) {
+    for (const results::ShownRow& row : shown.rows) {
+      names.names.push_back(row.slice < 0 ? row.tensor
+                                          : fmt::format("{}[{}]", row.tensor, row.slice));
+    }
+    if (width != std::numeric_limits<std::size_t>::max()) {
+      names = short_names(names.names);
+    }
+    cells.front().push_back("matrix");
+    layout.push_back({});
+  }
+  for (std::size_t i = 0; i < shown.rows.size(); ++i) {
+    const results::ShownRow& row = shown.rows[i];
     std::vector<std::string> line = {row.layer < 0 ? "-" : std::to_string(row.layer), row.role};
     for (const results::SummaryColumn* column : used) {
-      line.push_back(results::number_text(column->value(row), column->is_count));
+      line.push_back(column->text != nullptr
+                         ? column->text(row)
+                         : results::number_text(column->value(row), column->is_count));
+    }
+    if (has_names) {
+      line.push_back(names.names[i]);
     }
     cells.push_back(std::move(line));
   }
-  return table_text(cells, layout, width);
+  return table_text(cells, layout, width) + shared_text(names, width);
 }
 
 /// Of a kind that says nothing: every column that is one number.
@@ -72,6 +133,22 @@ std::string unmeasured_text(const results::ShownCells& shown, std::size_t width)
   return text;
 }
 
+std::string summary_table_text(const results::SummaryTable& table, std::size_t width) {
+  const std::string title =
+      table.title.empty() ? std::string() : wrapped_text(table.title, width, 2) + "\n";
+  const std::string text = table_text(table.cells, table.layout, width);
+  if (table.otherwise.empty()) {
+    return title + text;
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (display_width(line) > width) {
+      return wrapped_text(table.otherwise, width, 2) + "\n";
+    }
+  }
+  return title + text;
+}
+
 }  // namespace
 
 std::string cells_headline(const results::ShownCells& shown) {
@@ -86,11 +163,26 @@ results::Summary summary_of(const results::ShownCells& shown) {
   return summarise == nullptr ? plain_summary(shown) : summarise(shown);
 }
 
-std::string cells_text(const results::ShownCells& shown, std::size_t width) {
+std::string cells_text(const results::ShownCells& shown, std::size_t width, const TopRows& top) {
   const results::Summary summary = summary_of(shown);
-  std::string text = rows_table(shown, summary.columns, width);
+  if (top.count > 0) {
+    return rows_table(shown, with_sort_column(shown, summary.columns, top), summary.has_names,
+                      width) +
+           wrapped_text(
+               fmt::format(
+                   "({} of {} {}, by {}, {} first){}", shown.rows.size(), shown.rows_measured,
+                   results::row_noun(shown.schema), top.by,
+                   top.is_ascending ? "smallest" : "largest",
+                   summary.remark.empty() || !summary.tables.empty() ? "" : "; " + summary.remark),
+               width, 2) +
+           "\n";
+  }
+  std::string text;
+  if (!summary.has_own_tables) {
+    text = rows_table(shown, summary.columns, summary.has_names, width);
+  }
   for (const results::SummaryTable& table : summary.tables) {
-    text += "\n" + table_text(table.cells, table.layout, width);
+    text += (text.empty() ? "" : "\n") + summary_table_text(table, width);
   }
   if (!summary.remark.empty()) {
     text += wrapped_text(summary.remark, width, 2) + "\n";

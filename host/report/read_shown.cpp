@@ -4,6 +4,7 @@
 
 #include "core/nearest_name.hpp"
 #include "jobs/spectra/spectra_cells.hpp"
+#include "measure/robust_scale.hpp"
 #include "measure/var_at_k.hpp"
 #include "results/gathered_rows.hpp"
 #include "results/output_path.hpp"
@@ -25,11 +26,6 @@ namespace vindex::report {
 
 namespace {
 
-/// 1 / 0.6745: makes the median absolute deviation of a normal law its standard deviation.
-constexpr double kOfMad = 1.4826;
-/// sqrt(pi / 2), the same for the mean absolute deviation.
-constexpr double kOfMeanDeviation = 1.2533;
-
 template <typename Number>
 std::vector<double> member_values(std::span<const ShownMatrix> matrices,
                                   const std::vector<std::size_t>& members, const Number& number) {
@@ -41,20 +37,6 @@ std::vector<double> member_values(std::span<const ShownMatrix> matrices,
     }
   }
   return values;
-}
-
-/// The scale of `values` around `median`; 0 where they are all equal.
-double robust_scale(const std::vector<double>& values, double median) {
-  std::vector<double> deviations;
-  double sum = 0.0;
-  for (const double value : values) {
-    deviations.push_back(std::abs(value - median));
-    sum += deviations.back();
-  }
-  const double mad = measure::quantile(deviations, 0.5);
-  return mad > 0.0 ? kOfMad * mad
-                   : kOfMeanDeviation * sum /
-                         static_cast<double>(std::max<std::size_t>(deviations.size(), 1));
 }
 
 /// Positions of the matrices of every (layer, block, role), groups in the order in which each first
@@ -166,7 +148,7 @@ std::vector<ExpertGroup> expert_groups(std::span<const ShownMatrix> matrices) {
     group.role = first.role;
     group.count = static_cast<std::int64_t>(values.size());
     group.median = measure::quantile(values, 0.5);
-    group.scale = robust_scale(values, group.median);
+    group.scale = measure::robust_scale(values, group.median);
     for (RankedExpert& expert : ranked) {
       const double away = expert.matrix->numbers.value - group.median;
       expert.z = group.scale > 0.0 ? away / group.scale : 0.0;
@@ -304,6 +286,20 @@ std::string ShownMetric::label() const {
 
 namespace {
 
+/// The first that has rows; of an adapter what it adds to the model, not the factors.
+model::ResultTable leading_table(const std::vector<const results::StoredRow*>& rows,
+                                 const std::vector<model::ResultTable>& tables) {
+  if (tables.empty()) {
+    return model::ResultTable::kMatrix;
+  }
+  const auto matrices = results::rows_of(rows, model::ResultTable::kMatrix);
+  const bool is_adapter = !results::rows_of(rows, model::ResultTable::kProduct).empty() &&
+                          std::all_of(matrices.begin(), matrices.end(), [](const auto* row) {
+                            return row->role.starts_with("lora_");
+                          });
+  return is_adapter ? model::ResultTable::kProduct : tables.front();
+}
+
 Shown rows_shown_now(const std::string& path, const ShowQuery& query) {
   Shown shown;
   shown.path = path;
@@ -313,14 +309,15 @@ Shown rows_shown_now(const std::string& path, const ShowQuery& query) {
   std::copy_if(results::kTables.begin(), results::kTables.end(),
                std::back_inserter(shown.other_tables),
                [&](model::ResultTable table) { return !results::rows_of(tables, table).empty(); });
-  shown.table = query.table.value_or(shown.other_tables.empty() ? model::ResultTable::kMatrix
-                                                                : shown.other_tables.front());
+  shown.table = query.table.value_or(leading_table(tables, shown.other_tables));
   const auto wanted = results::rows_of(tables, shown.table);
   if (wanted.empty() && query.table) {
     throw MissingInputError("E-SHOW-TABLE",
                             fmt::format("{} has no rows of the table {}", printable(path),
                                         model::table_name(shown.table)));
   }
+  shown.is_adapter = !query.table && shown.table == model::ResultTable::kProduct &&
+                     shown.table != shown.other_tables.front();
   std::erase(shown.other_tables, shown.table);
   const std::vector<const results::StoredRow*> all(wanted.begin(), wanted.end());
   const results::StatusCounts counts = results::count_statuses(all);

@@ -164,14 +164,22 @@ std::string top_json(const Shown& shown, std::size_t count, bool ascending) {
 namespace {
 
 Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
-  const results::CellTable& table = *results::schema_of(shown.schema).cells;
+  const results::Schema& schema = results::schema_of(shown.schema);
+  const results::CellTable& table = *schema.cells;
   Json out = {
       {"tensor", row.tensor}, {"layer", row.layer},  {"block", model::block_name(row.block)},
       {"role", row.role},     {"rows", row.rows},    {"cols", row.cols},
       {"status", row.status}, {"reason", row.reason}};
+  if (!row.other_tensor.empty()) {
+    out["tensor_b"] = row.other_tensor;
+    out["slice"] = row.slice;
+    out["expert"] = row.expert;
+    out["encoding_a"] = row.encoding;
+    out["encoding_b"] = row.other_encoding;
+  }
   auto next = row.cells.begin();
   for (const results::CellColumn& cell : table.cells) {
-    const auto end = next + static_cast<std::ptrdiff_t>(results::cell_count(cell, 0));
+    const auto end = next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.chosen));
     if (results::is_present(cell, shown.optional_columns) && next != end) {
       out[std::string(cell.name)] = !cell.scale.empty() ? Json(std::vector<double>(next, end))
                                     : cell.integer && !std::isnan(*next)
@@ -192,7 +200,7 @@ Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
 
 }  // namespace
 
-std::string cells_json(const results::ShownCells& shown) {
+std::string cells_json(const results::ShownCells& shown, const TopRows& top) {
   Json out = {{"schema", fmt::format("vindex-{}-summary/1", results::writing_verb(shown.schema))},
               {"file", printable(shown.path)},
               {"state", shown.state},
@@ -213,6 +221,10 @@ std::string cells_json(const results::ShownCells& shown) {
     scales[name] = values.integers.empty() ? Json(values.doubles) : Json(values.integers);
   }
   out.update(summary_of(shown).members);
+  if (top.count > 0) {
+    out["by"] = top.by;
+    out["ascending"] = top.is_ascending;
+  }
   Json& rows = out["rows"] = Json::array();
   for (const results::ShownRow& row : shown.rows) {
     rows.push_back(row_json(shown, row));

@@ -1,6 +1,7 @@
 // What `show` says to people: tables of numbers with four digits, `-` where there is none.
 #include "shown_spectra.hpp"
 
+#include "core/short_names.hpp"
 #include "core/text_table.hpp"
 #include <vindex/error.hpp>
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -355,8 +357,16 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
     table.column("flip", shown.sort_by == "signflip" ? kNumber : given_up(2));
   }
   table.column("shape", dropped(1));
-  table.column("matrix", {.min_width = 24, .keep = Keep::kEnd, .is_close = true});
+  ShortNames names;
   for (const ShownMatrix* matrix : matrices) {
+    names.names.push_back(name_text(*matrix));
+  }
+  if (width != std::numeric_limits<std::size_t>::max()) {
+    names = short_names(names.names);
+  }
+  table.column("matrix", {});
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const ShownMatrix* matrix = matrices[i];
     const MetricNumbers& numbers = matrix->numbers;
     std::vector<std::string> cells;
     if (!is_own_column) {
@@ -375,12 +385,12 @@ std::string top_text(const Shown& shown, std::size_t count, bool ascending, std:
       cells.push_back(shown_text(metric, numbers.sign_flip));
     }
     cells.push_back(fmt::format("{}x{}", matrix->rows, matrix->cols));
-    cells.push_back(name_text(*matrix));
+    cells.push_back(names.names[i]);
     table.row(std::move(cells));
   }
-  return table.text(width) + fmt::format("({} of {} matrices, by {}, {} first)\n", matrices.size(),
-                                         shown.matrices.size(), shown.sort_by,
-                                         ascending ? "smallest" : "largest");
+  return table.text(width) + shared_text(names, width) +
+         fmt::format("({} of {} matrices, by {}, {} first)\n", matrices.size(),
+                     shown.matrices.size(), shown.sort_by, ascending ? "smallest" : "largest");
 }
 
 }  // namespace vindex::report

@@ -66,6 +66,7 @@ struct ShownMetric {
 struct Shown {
   model::ResultTable table = model::ResultTable::kMatrix;
   std::vector<model::ResultTable> other_tables;  ///< that have rows too
+  bool is_adapter = false;                       ///< of LoRA pairs, and no table was asked for
   std::string path, model, mode, backend;
   std::string state;                                       ///< as RunStatus::state
   std::int64_t matrices_total = 0, matrices_measured = 0;  ///< rows of the table
@@ -149,6 +150,9 @@ std::string groups_text(const Shown& shown, std::size_t width,
                         std::size_t max_lines = std::numeric_limits<std::size_t>::max());
 std::string experts_text(const Shown& shown, std::size_t width);
 std::string top_text(const Shown& shown, std::size_t count, bool ascending, std::size_t width);
+/// Of what rank an adapter is: numerical, effective and stable rank of the products, each beside
+/// what noise of those factors gives, by role and, where they are few, by layer.
+std::string ranks_text(const std::string& path, const ShowQuery& query, std::size_t width);
 /// Path, state, counts; other tables that have rows; the metric.
 std::string shown_headline(const Shown& shown);
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -16,8 +17,9 @@ namespace vindex::results {
 namespace {
 
 ShownRow shown_row(const StoredRow& row, const FileDescription& description,
-                   const std::vector<PresentArray>& arrays, SourcePool& pool) {
-  const CellTable& table = *schema_of(description.schema).cells;
+                   const std::vector<PresentArray>& arrays, std::size_t chosen, SourcePool& pool) {
+  const Schema& schema = schema_of(description.schema);
+  const CellTable& table = *schema.cells;
   ShownRow out;
   static_cast<RowIdentity&>(out) = row;
   out.tensor = printable(row.tensor);
@@ -25,7 +27,10 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   out.status = kStatusNames[static_cast<std::size_t>(row.status)];
   out.reason = printable(row.reason);
   out.cells = row.cells;
-  out.cells.resize(cell_count(table.cells), std::numeric_limits<double>::quiet_NaN());
+  out.other_tensor = printable(row.other_tensor);
+  out.encoding = printable(row.encoding);
+  out.other_encoding = printable(row.other_encoding);
+  out.cells.resize(cell_count(table.cells, chosen), std::numeric_limits<double>::quiet_NaN());
   out.arrays.resize(table.arrays.size());
   for (const PresentArray& array : arrays) {
     if (array.shape.size() == 1) {
@@ -35,6 +40,9 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
                                       cell.doubles.end());
     }
   }
+  if (schema.derive != nullptr && row.status == measure::Status::kMeasured) {
+    out.derived = schema.derive(row, pool);
+  }
   return out;
 }
 
@@ -42,10 +50,10 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   const RunFiles run = list_run(path);
   GatheredRows gathered;
   const FileSchema schema = gather_run(path, run, gathered, std::nullopt);
-  if (schema == FileSchema::kResults || schema == FileSchema::kCompare) {
+  if (schema == FileSchema::kResults) {
     throw FormatError("E-RESULTS-KIND", printable(path),
-                      fmt::format("a file of `vindex {}`, where one of experts, cka, activations "
-                                  "or routing is expected",
+                      fmt::format("a file of `vindex {}`, where one of compare, experts, cka, "
+                                  "activations or routing is expected",
                                   writing_verb(schema)));
   }
   const FileDescription description =
@@ -59,6 +67,14 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   shown.attributes = description.attributes;
   shown.scales = description.scales;
   shown.optional_columns = description.optional_columns;
+  const TableLayout layout = table_layout(description, model::ResultTable::kMatrix);
+  shown.chosen = layout.chosen;
+  for (const std::string& group : layout.groups) {
+    if (std::find(shown.optional_columns.begin(), shown.optional_columns.end(), group) ==
+        shown.optional_columns.end()) {
+      shown.optional_columns.push_back(group);
+    }
+  }
   const std::vector<const StoredRow*> rows = gathered.sorted();
   const StatusCounts counts = count_statuses(rows);
   shown.rows_total = counts.total;
@@ -67,11 +83,12 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   const std::vector<PresentArray> arrays = present_arrays(description);
   for (const StoredRow* row : rows) {
     if (model::wants(selection, row->layer, row->block, row->role)) {
-      shown.rows.push_back(shown_row(*row, description, arrays, gathered.pool()));
+      shown.rows.push_back(shown_row(*row, description, arrays, shown.chosen, gathered.pool()));
     }
   }
   if (shown.rows.empty() && !rows.empty()) {
-    throw UsageError("E-SELECTION", printable(path) + ": no row is of these layers and roles");
+    throw UsageError("E-SELECTION",
+                     printable(path) + ": no row is of these layers, blocks and roles");
   }
   if (const auto beside = schema_of(schema).beside; beside != nullptr) {
     shown.beside = beside(description, rows, gathered.pool(), true);
@@ -84,7 +101,8 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
 SummaryColumn number_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
   return {.heading = std::move(heading),
           .value = [cell](const ShownRow& row) { return row.cells[cell]; },
-          .dropped_as = dropped_as};
+          .dropped_as = dropped_as,
+          .cell = cell};
 }
 
 SummaryColumn count_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
@@ -93,8 +111,8 @@ SummaryColumn count_column(std::string heading, std::size_t cell, std::uint8_t d
   return column;
 }
 
-SummaryColumn null_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
-  SummaryColumn column = number_column(std::move(heading), cell, dropped_as);
+SummaryColumn null_column(std::string heading, std::size_t cell) {
+  SummaryColumn column = number_column(std::move(heading), cell);
   column.is_null = true;
   return column;
 }

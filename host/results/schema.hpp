@@ -56,6 +56,8 @@ struct Schema {
   void (*check)(FileChecker&) = nullptr;
   /// Checks the whole file instead; what is wrong, one line each.
   std::vector<std::string> (*validate)(ResultsReader&) = nullptr;
+  /// Numbers of a measured row that follow from its arrays of two dimensions, for what is shown.
+  std::vector<std::vector<double>> (*derive)(const StoredRow&, BulkSource&) = nullptr;
   /// What is shown of its rows, for people and for programs.
   Summary (*summarise)(const ShownCells&) = nullptr;
 };

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,8 +24,10 @@ namespace vindex::results {
 struct ShownRow : RowIdentity {
   std::string status;  ///< "measured", "skipped", ...
   std::string reason;
-  std::vector<double> cells;                ///< CellTable::cells; NaN where there is none
-  std::vector<std::vector<double>> arrays;  ///< CellTable::arrays of one dimension, else empty
+  std::string other_tensor, other_encoding;  ///< of a pair: those of B
+  std::vector<double> cells;                 ///< CellTable::cells; NaN where there is none
+  std::vector<std::vector<double>> arrays;   ///< CellTable::arrays of one dimension, else empty
+  std::vector<std::vector<double>> derived;  ///< Schema::derive
 };
 
 struct ShownCells {
@@ -35,9 +38,10 @@ struct ShownCells {
   std::int64_t rows_total = 0, rows_measured = 0;  ///< of the file
   std::vector<RunAttribute> attributes;
   std::map<std::string, ScaleValues> scales;
-  std::vector<std::string> optional_columns;
-  std::vector<ShownRow> rows;  ///< the selected ones, in the file's order
-  Beside beside;               ///< Schema::beside, of all of them
+  std::vector<std::string> optional_columns;  ///< and groups of columns
+  std::size_t chosen = 0;                     ///< values of the scale that the run chose
+  std::vector<ShownRow> rows;                 ///< the selected ones, in the file's order
+  Beside beside;                              ///< Schema::beside, of all of them
 };
 
 /// A column of a summary: a heading, and a row's number. One without a number in any row is left
@@ -46,19 +50,26 @@ struct SummaryColumn {
   std::string heading;
   std::function<double(const ShownRow&)> value;
   bool is_count = false;
-  bool is_null = false;         ///< stands right beside what it is the null of
-  std::uint8_t dropped_as = 0;  ///< TextColumn's
+  /// Stands right beside what it is the null of, or the error, and is dropped with it and never
+  /// before it: a statistic never stands without its null.
+  bool is_null = false;
+  std::uint8_t dropped_as = 0;                                 ///< TextColumn's
+  std::size_t cell = std::numeric_limits<std::size_t>::max();  ///< that `value` is, where it is one
+  std::function<std::string(const ShownRow&)> text = {};       ///< instead of a number
 };
 /// A cell of the row, a count, and what noise gives.
 SummaryColumn number_column(std::string heading, std::size_t cell, std::uint8_t dropped_as = 0);
 SummaryColumn count_column(std::string heading, std::size_t cell, std::uint8_t dropped_as = 0);
-SummaryColumn null_column(std::string heading, std::size_t cell, std::uint8_t dropped_as = 0);
+SummaryColumn null_column(std::string heading, std::size_t cell);
 /// As they stand in tables: three digits, a count whole, "-" for NaN.
 std::string number_text(double value, bool is_count = false);
 
 struct SummaryTable {
-  std::vector<std::vector<std::string>> cells;
-  std::vector<TextColumn> layout;
+  std::vector<std::vector<std::string>> cells = {};
+  std::vector<TextColumn> layout = {};
+  std::string title = {};  ///< a line above it
+  /// Not empty: the table is shown only where all of it fits, else this line.
+  std::string otherwise = {};
 };
 
 /// What is shown of a file: a row of `columns` for each of its rows, further tables, what the
@@ -68,6 +79,10 @@ struct Summary {
   std::vector<SummaryTable> tables = {};
   std::string remark = {};
   Json members = Json::object();
+  /// The tables say it all: rows are shown where some of them are asked for (`show --top`).
+  bool has_own_tables = false;
+  bool has_names = false;   ///< layer and role do not tell rows apart: their tensors' names do
+  std::string top_by = {};  ///< column that `show --top` takes by itself
 };
 
 /// Reads the state of a run at `path`: the published file, its parts, or both. Errors:

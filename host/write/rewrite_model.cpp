@@ -189,7 +189,7 @@ RewriteReport rewrite_model(const ModelFiles& model, const std::string& target,
   input::ModelStore& store = *model.store;
   try {
     if (model.shards.size() == 1 && !store.file().empty()) {
-      require_free_target(target, options.replace, "--replace");
+      require_free_target(target, options.replace, "--force");
       require_free_space(target, bytes_of(model));
       AtomicFile file(target, kOutputErrors);
       write_shard(model, 0, tensors.front(), copy, file);

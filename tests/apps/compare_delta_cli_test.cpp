@@ -226,9 +226,11 @@ TEST_F(CompareTest, TheTableTellsTheRankOfAnAdapter) {
   EXPECT_NE(heading.find(" rank"), std::string::npos) << heading;
   std::getline(lines, line);
   std::istringstream words(line);
-  std::string block, role, changed, rank, noise;
-  words >> block >> role >> changed >> rank >> noise;
+  std::string block, role, encoding_a, encoding_b, changed, rank, noise;
+  words >> block >> role >> encoding_a >> encoding_b >> changed >> rank >> noise;
   EXPECT_EQ(role, "q_proj");
+  EXPECT_EQ(encoding_a, "F32");
+  EXPECT_EQ(encoding_b, "F32");
   EXPECT_EQ(changed, "1");
   EXPECT_EQ(rank, "4");
   EXPECT_EQ(noise, "20");

@@ -91,10 +91,10 @@ TEST_F(MeasureCliTest, EveryWayOfReadingGivesTheSameTableAndIsSaid) {
   std::string first;
   for (const char* way : {"auto", "direct", "buffered"}) {
     const std::string out = folder_.file(std::string(way) + ".h5");
-    const ProgramResult result =
-        run({"measure", folder_.file("layer"), "-o", out, "--read", way, "--read-depth", "3"});
+    const ProgramResult result = run(
+        {"measure", folder_.file("layer"), "-o", out, "--read", way, "--read-depth", "3", "-v"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_NE(result.out.find("read 0.00236 GB at "), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find("read 2.36 MB at "), std::string::npos) << result.out;
     const std::string table = csv(out);
     EXPECT_EQ(table, first.empty() ? table : first) << way;
     first = table;

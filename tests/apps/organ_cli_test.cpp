@@ -43,8 +43,8 @@ TEST_F(OrganCliTest, ExtractVerifyAssemble) {
   const ProgramResult twice = run({"organ", "assemble", organs, "-o", again});
   EXPECT_EQ(twice.exit_code, 73);
   EXPECT_NE(twice.err.find("E-OUTPUT-EXISTS"), std::string::npos) << twice.err;
-  must({"organ", "assemble", organs, "-o", again, "--replace"});
-  must({"organ", "assemble", model, "-o", model, "--replace"}, 73);
+  must({"organ", "assemble", organs, "-o", again, "--force"});
+  must({"organ", "assemble", model, "-o", model, "--force"}, 73);
   EXPECT_EQ(file_text(model), bytes);
 }
 

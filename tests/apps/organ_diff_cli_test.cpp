@@ -38,7 +38,7 @@ TEST_F(OrganDiffTest, QuantisationsOfOneModel) {
 TEST_F(OrganDiffTest, TextFitsEightyColumns) {
   VINDEX_NEEDS(q4_);
   for (const std::vector<std::string>& more :
-       {std::vector<std::string>{}, {"--layers"}, {"--top", "70"}}) {
+       {std::vector<std::string>{}, {"--by-layer"}, {"--top", "70"}}) {
     std::vector<std::string> arguments = {"organ", "diff", q4_, q8_};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const auto result = run(arguments);

@@ -252,7 +252,7 @@ TEST_F(OrganGraftTest, FineTunesPassAndStrangersDoNot) {
   EXPECT_NE(refused.err.find("E-GRAFT-REFUSED: ancestry"), std::string::npos) << refused.err;
   EXPECT_EQ(json::parse(refused.out)["outcome"], "refused");
   EXPECT_EQ(files(), before);
-  EXPECT_EQ(graft(stranger, host, {"--type", "organ", "--force"}).exit_code, 0);
+  EXPECT_EQ(graft(stranger, host, {"--type", "organ", "--accept-findings"}).exit_code, 0);
 }
 
 TEST_F(OrganGraftTest, AMapMovesBlocksAndJudgesTheModels) {
@@ -277,11 +277,14 @@ TEST_F(OrganGraftTest, AMapMovesBlocksAndJudgesTheModels) {
 TEST_F(OrganGraftTest, ShapesAreRefusedWithForceToo) {
   const std::string host = made("host.gguf", {});
   const std::string wide = made("wide.gguf", {.width = 64});
-  const auto result = graft(wide, host, {"--type", "organ", "--force", "--allow-missing"});
+  const auto result =
+      graft(wide, host, {"--type", "organ", "--accept-findings", "--allow-missing"});
   EXPECT_EQ(result.exit_code, 65);
   EXPECT_NE(result.out.find("32 x 64 in the host, 64 x 128 in the donor"), std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("blk.2.ffn_down.weight"), std::string::npos);
+  // The cause before what follows from it.
+  EXPECT_LT(result.out.find("error shape"), result.out.find("not taken")) << result.out;
   EXPECT_FALSE(std::filesystem::exists(folder_.file("out.gguf")));
 }
 
@@ -290,7 +293,7 @@ TEST_F(OrganGraftTest, MetadataThatDiffers) {
   const std::string rope = made("rope.gguf", {.rope_base = 1e6F});
   EXPECT_EQ(graft(rope, host, {"--type", "organ"}, "1.gguf").exit_code, 0);
   EXPECT_EQ(graft(rope, host, {"--type", "skeleton"}, "2.gguf").exit_code, 65);
-  EXPECT_EQ(graft(rope, host, {"--type", "skeleton", "--force"}, "3.gguf").exit_code, 0);
+  EXPECT_EQ(graft(rope, host, {"--type", "skeleton", "--accept-findings"}, "3.gguf").exit_code, 0);
   const std::string words = made("words.gguf", {.tokens = "abd"});
   EXPECT_EQ(graft(words, host, {"--type", "organ"}, "4.gguf").exit_code, 0);
   EXPECT_EQ(graft(words, host, {"--type", "embed"}, "5.gguf").exit_code, 65);
@@ -315,7 +318,7 @@ TEST_F(OrganGraftTest, NothingIsWrittenOver) {
   const std::string donor = made("donor.gguf", {.drift = 0.1F});
   const std::string before = testing::file_text(host);
   for (const char* name : {"host.gguf", "donor.gguf"}) {
-    for (const Words& more : {Words{}, Words{"--replace"}, Words{"--force", "--replace"}}) {
+    for (const Words& more : {Words{}, Words{"--force"}, Words{"--accept-findings", "--force"}}) {
       Words words = {"--type", "organ"};
       words.insert(words.end(), more.begin(), more.end());
       EXPECT_EQ(graft(donor, host, words, name).exit_code, 73) << name;
@@ -323,11 +326,11 @@ TEST_F(OrganGraftTest, NothingIsWrittenOver) {
   }
   EXPECT_EQ(testing::file_text(host), before);
   std::ofstream(folder_.file("mine.txt")) << "mine";
-  const auto refused = graft(donor, host, {"--type", "organ", "--force"}, "mine.txt");
+  const auto refused = graft(donor, host, {"--type", "organ", "--accept-findings"}, "mine.txt");
   EXPECT_EQ(refused.exit_code, 73);
-  EXPECT_NE(refused.err.find("--replace"), std::string::npos);
+  EXPECT_NE(refused.err.find("--force"), std::string::npos);
   EXPECT_EQ(testing::file_text(folder_.file("mine.txt")), "mine");
-  EXPECT_EQ(graft(donor, host, {"--type", "organ", "--replace"}, "mine.txt").exit_code, 0);
+  EXPECT_EQ(graft(donor, host, {"--type", "organ", "--force"}, "mine.txt").exit_code, 0);
   // A report does not take the place of a model either.
   EXPECT_EQ(graft(donor, host, {"--type", "organ", "--report", host}, "new.gguf").exit_code, 73);
   EXPECT_EQ(testing::file_text(host), before);

@@ -30,7 +30,7 @@ class OrganOutputsTest : public ProgramTest {
     return {{"organ", "assemble", organs_},
             {"organ", "graft", "--source", model_, "--target", organs_, "--type", "organ"},
             {"organ", "purify", model_, "--type", "ffn", "--layers", "0", "--method", "laser",
-             "--rho", "0.1", "--force", "--cap", "1", "--threads", "1"}};
+             "--rho", "0.1", "--accept-findings", "--cap", "1", "--threads", "1"}};
   }
   static std::vector<std::string> with(std::vector<std::string> verb,
                                        const std::vector<std::string>& more) {
@@ -91,7 +91,7 @@ TEST_F(OrganOutputsTest, TooFewDescriptorsAreAnErrorToo) {
       std::vector<std::string> words = {script, VINDEX_PROGRAM, "-q"};
       words.insert(words.end(), verb.begin(), verb.end());
       const ProgramResult result =
-          RunningProgram("/bin/sh", with(words, {"-o", folder_.file("o.gguf"), "--replace"}),
+          RunningProgram("/bin/sh", with(words, {"-o", folder_.file("o.gguf"), "--force"}),
                          folder_.file("stream"))
               .finish();
       EXPECT_LT(result.exit_code, 128) << verb[1] << " " << most << ": " << result.err;
@@ -111,16 +111,16 @@ TEST_F(OrganOutputsTest, PipesAndDevicesStayWhatTheyAre) {
   }
   for (const std::string& node : nodes) {
     for (const std::vector<std::string>& verb : verbs()) {
-      expect_refused(with(verb, {"-o", node, "--replace"}), 73);
+      expect_refused(with(verb, {"-o", node, "--force"}), 73);
     }
-    expect_refused(with(verbs()[2], {"--factors", node, "--replace"}), 73);
+    expect_refused(with(verbs()[2], {"--factors", node, "--force"}), 73);
     expect_refused({"organ", "extract", model_, "-o", node}, 73);
     expect_refused({"decode", model_, "--tensor", "output_norm.weight", "-o", node, "--force"}, 73);
     expect_refused({"edit", "delete", model_, "--tensor", "output.weight", "--direction",
-                    "singular", "0", "-o", node, "--replace"},
+                    "singular", "0", "-o", node, "--force"},
                    node.ends_with(".gguf") ? 73 : 64);
     expect_refused({"edit", "delete", model_, "--tensor", "output.weight", "--direction",
-                    "singular", "0", "--save-patch", node, "--replace"},
+                    "singular", "0", "--save-patch", node, "--force"},
                    node.ends_with(".gguf") ? 64 : 73);
     EXPECT_FALSE(fs::is_regular_file(node)) << node;
   }
@@ -132,11 +132,11 @@ TEST_F(OrganOutputsTest, NoInputIsWrittenOver) {
   for (const std::string& output :
        {organs_ + "/kv.gguf", organs_ + "/manifest.json", organs_ + "/../way/kv.gguf",
         folder_.file("twin.gguf"), organs_ + "/norm/output_norm.bin"}) {
-    expect_refused({"organ", "assemble", organs_, "-o", output, "--replace"}, 73);
+    expect_refused({"organ", "assemble", organs_, "-o", output, "--force"}, 73);
     expect_refused({"organ", "graft", "--source", model_, "--target", organs_, "--type", "organ",
-                    "-o", output, "--replace"},
+                    "-o", output, "--force"},
                    73);
-    expect_refused(with({"organ", "purify", organs_}, {"-o", output, "--replace"}), 73);
+    expect_refused(with({"organ", "purify", organs_}, {"-o", output, "--force"}), 73);
   }
   const std::string out = folder_.file("o.gguf");
   expect_refused(with(verbs()[1], {"-o", out, "--report", folder_.file("way/../o.gguf")}), 64);
@@ -148,6 +148,13 @@ TEST_F(OrganOutputsTest, ADiskThatIsFullKeepsNothing) {
   for (const std::vector<std::string>& verb : verbs()) {
     expect_refused(with(verb, {"-o", folder_.file("o.gguf")}), 74);
   }
+  expect_refused({"organ", "purify", organs_, "--type", "ffn", "--layers", "0", "--cap", "1", "-o",
+                  folder_.file("pure")},
+                 74);
+  expect_refused({"organ", "graft", "--source", organs_, "--target", organs_, "--type", "organ",
+                  "-o", folder_.file("a/b/grafted")},
+                 74);
+  expect_refused({"organ", "extract", model_, organs_ + "/../m", "-o", folder_.file("fleet")}, 74);
   expect_refused({"organ", "extract", model_, "-o", folder_.file("again")}, 74);
   expect_refused({"organ", "extract", model_, "-o", folder_.file("a/b/again")}, 74);
 }

@@ -50,7 +50,7 @@ TEST_F(OrganPurifyTest, ADryRunJudgesIn80ColumnsAndWritesNothing) {
   const ProgramResult result =
       run({"organ", "purify", model_, "--dry-run", "--backend", "cpu", "-o", out_});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("blk.1.ffn_up.weight"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("blk.1.ffn_up"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("2 of 2 matrices purified"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("doing nothing"), std::string::npos) << result.out;
   std::istringstream lines(result.out);
@@ -63,12 +63,29 @@ TEST_F(OrganPurifyTest, ADryRunJudgesIn80ColumnsAndWritesNothing) {
 TEST_F(OrganPurifyTest, TheSameBytesWhateverTheWorkers) {
   must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--threads", "1"});
   const std::string first = file_text(out_);
-  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--threads", "2", "--replace"});
+  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--threads", "2", "--force"});
   EXPECT_EQ(first, file_text(out_));
   EXPECT_NE(first, file_text(model_));
-  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--layers", "1", "--replace"});
+  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--layers", "1", "--force"});
   EXPECT_EQ(decoded(out_, "blk.0.ffn_up.weight"), decoded(model_, "blk.0.ffn_up.weight"));
   EXPECT_NE(decoded(out_, "blk.1.ffn_up.weight"), decoded(model_, "blk.1.ffn_up.weight"));
+}
+
+TEST_F(OrganPurifyTest, TheLastLineNamesTheOutputAndSaysWhereNothingChanged) {
+  const ProgramResult none =
+      run({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--cap", "0"});
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  std::string flat = none.out;
+  for (std::size_t at = 0; (at = flat.find("\n  ", at)) != std::string::npos;) {
+    flat.replace(at, 3, " ");
+  }
+  EXPECT_NE(flat.find("nothing was changed: " + out_ + " has the weights of " + model_),
+            std::string::npos)
+      << none.out;
+  EXPECT_EQ(decoded(out_, "blk.1.ffn_up.weight"), decoded(model_, "blk.1.ffn_up.weight"));
+  const ProgramResult some =
+      run({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--force"});
+  EXPECT_NE(some.out.find("written: "), std::string::npos) << some.out;
 }
 
 TEST_F(OrganPurifyTest, FlagsMayStandInAFile) {
@@ -82,7 +99,7 @@ TEST_F(OrganPurifyTest, FlagsMayStandInAFile) {
 
 TEST_F(OrganPurifyTest, RefusalsSayWhy) {
   EXPECT_NE(refusal({model_}, 64).find("--output is missing"), std::string::npos);
-  EXPECT_NE(refusal({model_, "-o", model_, "--replace"}, 73).find("E-OUTPUT-SOURCE"),
+  EXPECT_NE(refusal({model_, "-o", model_, "--force"}, 73).find("E-OUTPUT-SOURCE"),
             std::string::npos);
   std::ofstream(out_) << "there";
   EXPECT_NE(refusal({model_, "-o", out_}, 73).find("E-OUTPUT-EXISTS"), std::string::npos);

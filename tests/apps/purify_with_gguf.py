@@ -210,7 +210,7 @@ def check_default(model):
 def check_out_type(model):
     before = tensors(model)
     for name in ("Q8_0", "BF16", "Q4_0"):
-        report = by_name(purify(model, "-o", path("typed.gguf"), "--out-type", name, "--replace"))
+        report = by_name(purify(model, "-o", path("typed.gguf"), "--out-type", name, "--force"))
         after = tensors(path("typed.gguf"))
         check(list(before) == list(after), "tensors keep their order")
         for key, tensor in before.items():
@@ -239,7 +239,7 @@ def check_methods(model):
     u, y, v = np.linalg.svd(w.astype(float), full_matrices=False)
     rules["laser"] = lambda: (u[:, :9] * y[:9]) @ v[:9]  # floor(0.1 * 96)
     for method, rule in rules.items():
-        purify(model, "-o", path("method.gguf"), "--method", method, "--force", "--replace", "--tensors", "blk.0.ffn_up.weight")
+        purify(model, "-o", path("method.gguf"), "--method", method, "--accept-findings", "--force", "--tensors", "blk.0.ffn_up.weight")
         got = values(tensors(path("method.gguf"))["blk.0.ffn_up.weight"])
         expected = rule()
         check(near(got, expected, 3e-5), f"{method}: {np.abs(got - expected).max()}")
@@ -251,7 +251,7 @@ def check_real_models():
         if not os.path.exists(model):
             print("not here:", model)
             continue
-        report = purify(model, "-o", path("real.gguf"), "--replace")
+        report = purify(model, "-o", path("real.gguf"), "--force")
         before = {}
         for part in sorted(glob.glob(model.replace("-00001-of-", "-*-of-"))):
             before.update(tensors(part))
@@ -261,7 +261,7 @@ def check_real_models():
         for name, tensor in before.items():
             if name not in changed:
                 check(tensor.data.tobytes() == after[name].data.tobytes(), f"{model}: {name} keeps its bytes")
-        forced = purify(model, "-o", path("real.gguf"), "--replace", "--force", "--out-type", "F16", "--layers", "0-1")
+        forced = purify(model, "-o", path("real.gguf"), "--force", "--accept-findings", "--out-type", "F16", "--layers", "0-1")
         after = tensors(path("real.gguf"))
         for tensor in forced["tensors"]:
             check(after[tensor["name"]].tensor_type.name == tensor["out_type"], f"{model}: {tensor['name']}")

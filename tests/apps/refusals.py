@@ -146,10 +146,10 @@ def edits():
     os.mkfifo(path("fifo.safetensors"))
     for flags in (["-o", path("fifo.safetensors")], ["-o", out, "--save-patch", path("fifo.safetensors")]):
         refused(73, [*right, *flags])
-        refused(73, [*right, *flags, "--replace"])
+        refused(73, [*right, *flags, "--force"])
     os.remove(path("fifo.safetensors"))
-    refused(73, [*right, "-o", model, "--replace"])
-    refused(73, [*right, "-o", os.path.join(FOLDER, ".", "m.safetensors"), "--replace"])
+    refused(73, [*right, "-o", model, "--force"])
+    refused(73, [*right, "-o", os.path.join(FOLDER, ".", "m.safetensors"), "--force"])
     for same in ("./o.safetensors", "../" + os.path.basename(FOLDER) + "/o.safetensors"):
         got, said, *_ = cost([*right, "-o", "o.safetensors", "--save-patch", same])
         if got not in (64, 73) or os.path.exists(out):
@@ -221,7 +221,7 @@ def organs():
     os.mkfifo(path("fifo.gguf"))
     for verb in (["assemble", gguf], ["graft", "--source", gguf, "--target", gguf, "--type", "organ"], ["purify", gguf]):
         refused(73, ["organ", *verb, "-o", path("fifo.gguf")])
-        refused(73, ["organ", *verb, "-o", path("fifo.gguf"), "--replace"])
+        refused(73, ["organ", *verb, "-o", path("fifo.gguf"), "--force"])
     os.remove(path("fifo.gguf"))
     for flag in ("--rho", "--cap", "--rate"):
         refused(64, ["organ", "purify", gguf, flag, "nan", "-o", path("o.gguf")], flag)
@@ -236,8 +236,8 @@ def organs():
         refused(65, ["organ", "assemble", write_json("recipe.json", {**recipe, "rules": [rule]}), "-o", path("o.gguf")])
     refused(65, ["organ", "assemble", write_json("recipe.json", {**recipe, "rule": []}), "-o", path("o.gguf")], "rule")
     os.remove(garbage)
-    refused(73, ["organ", "assemble", path("organs"), "-o", path("organs", "kv.gguf"), "--replace"])
-    refused(73, ["organ", "assemble", gguf, "-o", gguf, "--replace"])
+    refused(73, ["organ", "assemble", path("organs"), "-o", path("organs", "kv.gguf"), "--force"])
+    refused(73, ["organ", "assemble", gguf, "-o", gguf, "--force"])
 
 
 def adapters():

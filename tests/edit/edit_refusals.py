@@ -70,7 +70,7 @@ def test_hostile():
         write_safetensors(path("hostile.safetensors"), tensors, metadata)
         refused("patch: " + what, code, identity, "apply", folder, "--patch", path("hostile.safetensors"))
     write_safetensors(path("bare.safetensors"), {up + ".a": ("F32", a), up + ".b": ("F32", b)}, own)
-    refused("patch: no digests, by force", 78, "E-PATCH-BASE", "apply", folder, "--patch", path("bare.safetensors"), "--force")
+    refused("patch: no digests, by force", 78, "E-PATCH-BASE", "apply", folder, "--patch", path("bare.safetensors"), "--accept-findings")
     report = edit("apply", folder, "--patch", path("bare.safetensors"), "--accept-unknown-base", "-o", path("bare"))
     check("an unknown base", report["matrices"][0]["base"] == "unknown")
     close("a patch of an unknown base", read_folder(path("bare"))[up], read_folder(folder)[up] + 1.0)
@@ -87,7 +87,7 @@ def test_hostile():
     refused("patch: absent", 66, "E-", "apply", folder, "--patch", path("absent.safetensors"))
     # Outputs: over no input, of the model's kind, and not what is there.
     check("over the model", "E-OUTPUT" in edit(*delete, path("v.npy"), "-o", folder, code=73))
-    check("over the patch", "E-OUTPUT" in edit("apply", folder, "--patch", good, "-o", path("refused"), "--save-patch", good, "--replace", code=73))
+    check("over the patch", "E-OUTPUT" in edit("apply", folder, "--patch", good, "-o", path("refused"), "--save-patch", good, "--force", code=73))
     check("kind", "E-OUTPUT-KIND" in edit(*delete, path("v.npy"), "-o", path("refused.gguf"), code=64))
     shutil.copy(os.path.join(folder, "model-00001-of-00002.safetensors"), path("one.safetensors"))
     shutil.copy(os.path.join(folder, "config.json"), path("one.config.json"))
@@ -99,8 +99,8 @@ def test_hostile():
     check("one file of a folder", open(path("alone_edited.safetensors"), "rb").read() == open(path("one_edited.safetensors"), "rb").read())
     check("one file", read_safetensors(path("one_edited.safetensors"))[0][up].tobytes() == read_folder(path("right"))[up].tobytes())
     check("there already", "E-OUTPUT-EXISTS" in edit(*single, "-o", path("one_edited.safetensors"), code=73))
-    edit(*single, "-o", path("one_edited.safetensors"), "--replace")
-    check("over the source", "E-OUTPUT-SOURCE" in edit(*single, "-o", path("one.safetensors"), "--replace", code=73))
+    edit(*single, "-o", path("one_edited.safetensors"), "--force")
+    check("over the source", "E-OUTPUT-SOURCE" in edit(*single, "-o", path("one.safetensors"), "--force", code=73))
 
 
 def test_kill():

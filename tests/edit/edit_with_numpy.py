@@ -101,10 +101,10 @@ def test_deletions():
     only_differs("undone", {k: v for k, v in before.items() if k != up}, {k: v for k, v in read_folder(path("undone")).items() if k != up}, None)
     edit("apply", folder, "--patch", path("right.safetensors"), "-o", path("again"))
     check("applied as it was made", read_folder(path("again"))[up].tobytes() == after[up].tobytes())
-    # A patch of other weights is refused; --force applies it.
+    # A patch of other weights is refused; --accept-findings applies it.
     text = edit("apply", path("singular"), "--patch", path("right.safetensors"), "-o", path("foreign"), code=78)
     check("E-PATCH-BASE", "E-PATCH-BASE" in text and not os.path.exists(path("foreign")))
-    edit("apply", path("singular"), "--patch", path("right.safetensors"), "--force", "-o", path("foreign"))
+    edit("apply", path("singular"), "--patch", path("right.safetensors"), "--accept-findings", "-o", path("foreign"))
     # Several at once: what writes to the residual stream.
     report = edit("delete", folder, "--tensors", ".*(o_proj|down_proj).weight", "--direction", path("v.npy"), "--side", "left", "-o", path("several"))
     several = read_folder(path("several"))
@@ -278,11 +278,11 @@ def test_gguf():
 
     output = "blk.1.attn_output.weight"
     edit(*adapter_file("deepseek2", output))
-    check("E-ADAPTER-ARCHITECTURE", "E-ADAPTER-ARCHITECTURE" in edit(*adapter_file("llama", output), "--replace", code=78))
-    tokens = edit(*adapter_file("deepseek2", output, lambda w: w.add_array("adapter.alora.invocation_tokens", [1, 2])), "--replace", code=78)
+    check("E-ADAPTER-ARCHITECTURE", "E-ADAPTER-ARCHITECTURE" in edit(*adapter_file("llama", output), "--force", code=78))
+    tokens = edit(*adapter_file("deepseek2", output, lambda w: w.add_array("adapter.alora.invocation_tokens", [1, 2])), "--force", code=78)
     check("E-ADAPTER-VARIANT", "E-ADAPTER-VARIANT" in tokens and "adapter.alora.invocation_tokens" in tokens, tokens)
-    check("alpha as text", "E-LORA-CONFIG" in edit(*adapter_file("deepseek2", output, lambda w: w.add_string("adapter.lora.alpha", "8")), "--replace", code=78))
-    check("E-PATCH-TENSOR", "E-PATCH-TENSOR" in edit(*adapter_file("deepseek2", "blk.9.attn_output.weight"), "--replace", code=65))
+    check("alpha as text", "E-LORA-CONFIG" in edit(*adapter_file("deepseek2", output, lambda w: w.add_string("adapter.lora.alpha", "8")), "--force", code=78))
+    check("E-PATCH-TENSOR", "E-PATCH-TENSOR" in edit(*adapter_file("deepseek2", "blk.9.attn_output.weight"), "--force", code=65))
     # Below the step of Q8_0 nothing arrives, and that is said.
     done = subprocess.run([VINDEX, "edit", "delete", split[0], "--tensor", "blk.1.attn_output.weight", "--side", "right", "--direction", direction, "--alpha", "1e-4", "-o", path("tiny"), "--json"],
                           capture_output=True, text=True, check=False)

@@ -84,7 +84,7 @@ TEST(ProgressTest, TheEtaFollowsTheArithmeticNotTheCount) {
 }
 
 TEST(ProgressTest, AResumedRunCountsFromWhereItStandsAndTimesItsOwnWork) {
-  EXPECT_EQ(progress_line(resumed()), "16/24 matrices  67%  ETA 0:16  0.5/s  0.5 GB/s");
+  EXPECT_EQ(progress_line(resumed()), "16/24 matrices  67%  ETA 0:16  0.5/s  500 MB/s");
   const auto event = nlohmann::json::parse(progress_json(resumed()));
   EXPECT_EQ(event["done"], 16);
   EXPECT_EQ(event["total"], 24);
@@ -93,12 +93,12 @@ TEST(ProgressTest, AResumedRunCountsFromWhereItStandsAndTimesItsOwnWork) {
   EXPECT_DOUBLE_EQ(event["eta_seconds"], 16.0);
   ProgressSnapshot begun = resumed();
   begun.done = begun.before;
-  EXPECT_EQ(progress_line(begun), "14/24 matrices  58%  ETA ?  0/s  0 GB/s");
+  EXPECT_EQ(progress_line(begun), "14/24 matrices  58%  ETA ?  0/s  0 B/s");
 }
 
 TEST(ProgressTest, LineNamesCountShareEtaAndRates) {
   EXPECT_EQ(progress_line(halfway()),
-            "10/40 matrices  50%  ETA 0:20  0.5/s  0.1 GB/s  blk.0.ffn_up.weight");
+            "10/40 matrices  50%  ETA 0:20  0.5/s  100 MB/s  blk.0.ffn_up.weight");
 }
 
 TEST(ProgressTest, ALineCountsWhatTheRowsAre) {
@@ -121,10 +121,10 @@ TEST(ProgressTest, ALineFitsEveryWidthAndKeepsWhatMattersMost) {
   }
   EXPECT_EQ(progress_line(snapshot, 24), "10/40 matrices  2 failed");
   EXPECT_EQ(progress_line(snapshot, 79),
-            "10/40 matrices  50%  ETA 0:20  2 failed  0.5/s  0.1 GB/s  "
+            "10/40 matrices  50%  ETA 0:20  2 failed  0.5/s  100 MB/s  "
             "...own_proj.weight[3]");
   EXPECT_EQ(progress_line(snapshot, 119),
-            "10/40 matrices  50%  ETA 0:20  2 failed  0.5/s  0.1 GB/s  " + snapshot.current);
+            "10/40 matrices  50%  ETA 0:20  2 failed  0.5/s  100 MB/s  " + snapshot.current);
 }
 
 TEST(ProgressTest, NamesOfAnyBytesAreCutBetweenCharacters) {

@@ -130,8 +130,8 @@ TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
        folder_.file("out/edited"), "-q"},
       {"edit", "memit", model_, "--tensor", tensor, "--keys", keys, "--values", values_file, "-o",
        folder_.file("out/edited"), "-q"},
-      {"organ", "purify", gguf, "--method", "svd-shrink", "--force", "--cap", "1", "--layers", "1",
-       "--type", "ffn", "-o", folder_.file("out/o.gguf"), "-q"},
+      {"organ", "purify", gguf, "--method", "svd-shrink", "--accept-findings", "--cap", "1",
+       "--layers", "1", "--type", "ffn", "-o", folder_.file("out/o.gguf"), "-q"},
       {"lookup", gguf, "--token-id", "1", "--json", "-q"}};
   for (const std::vector<std::string>& verb : verbs) {
     int refused = 0, done = 0;

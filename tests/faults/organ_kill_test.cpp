@@ -52,7 +52,7 @@ class OrganKillTest : public FaultsTest {
       EXPECT_TRUE(contents(folder_.file("in")) == inputs) << at;
       const bool is_whole = names() == whole;
       const ProgramResult again = run(arguments);
-      // What is whole under its name already is not written again without --replace.
+      // What is whole under its name already is not written again without --force.
       EXPECT_EQ(again.exit_code, is_whole ? 73 : 0) << at << ": " << again.err;
       EXPECT_EQ(names(), whole) << at;
     }
@@ -80,7 +80,7 @@ TEST_F(OrganKillTest, Graft) {
 TEST_F(OrganKillTest, Purify) {
   expect_kills_leave_nothing(
       {"-q", "organ", "purify", gguf_, "--type", "ffn", "--layers", "0", "--method", "laser",
-       "--force", "--cap", "1", "--threads", "1", "-o", folder_.file("out/o.gguf")},
+       "--accept-findings", "--cap", "1", "--threads", "1", "-o", folder_.file("out/o.gguf")},
       4);
 }
 

@@ -184,13 +184,13 @@ class Scenario:
         if name == "extract":
             self.command = ["organ", "extract", gguf, "-o", folder, "--threads", "2"]
         elif name == "assemble":
-            self.command = ["organ", "assemble", organs, "-o", out, "--replace", "--threads", "2"]
+            self.command = ["organ", "assemble", organs, "-o", out, "--force", "--threads", "2"]
         elif name == "graft":
             self.command = ["organ", "graft", "--source", other, "--target", organs, "--type", "organ", "-o", out,
-                            "--replace", "--threads", "2"]
+                            "--force", "--threads", "2"]
         elif name == "purify":
-            self.command = ["organ", "purify", gguf, "--method", "laser", "--rho", "0.5", "--force", "--cap", "1",
-                            "--type", "ffn", "-o", out, "--factors", self.file("out.safetensors"), "--replace",
+            self.command = ["organ", "purify", gguf, "--method", "laser", "--rho", "0.5", "--accept-findings", "--cap", "1",
+                            "--type", "ffn", "-o", out, "--factors", self.file("out.safetensors"), "--force",
                             "--threads", "1", "--ram-budget", "1GiB"]
             self.outputs = ["out.gguf", "out.safetensors"]
         elif name == "edit-folder":
@@ -198,11 +198,11 @@ class Scenario:
         elif name == "edit-lora":
             self.command = edit + ["--as", "lora", "-o", folder]
         elif name == "edit-patch":
-            self.command = edit + ["--save-patch", self.file("out.safetensors"), "--replace"]
+            self.command = edit + ["--save-patch", self.file("out.safetensors"), "--force"]
             self.outputs = ["out.safetensors"]
         else:
             self.command = ["edit", "delete", gguf, "--tensor", "blk.0.ffn_down.weight", "--direction", "singular", "0",
-                            "--threads", "1", "--ram-budget", "1GiB", "-o", out, "--replace"]
+                            "--threads", "1", "--ram-budget", "1GiB", "-o", out, "--force"]
         for output in self.outputs if name not in FOLDERS else []:
             self.write(output, "an earlier file\n")
         self.inputs = [self.model, gguf, other, organs]

@@ -87,9 +87,9 @@ TEST(InspectTextTest, ColumnsAreAligned) {
   fixture.bf16("model.layers.0.self_attn.q_proj.weight", {6, 4});
   fixture.bf16("model.layers.0.mlp.gate_proj.weight", {1200, 4});
   const std::string text = inspect_text(fixture.files(), fixture.index(), false);
-  EXPECT_NE(text.find("\nblock      role       encoding  count  rows  cols      size\n"
-                      "attention  q_proj     BF16          1     6     4      48 B\n"
-                      "dense_mlp  gate_proj  BF16          1  1200     4  9.38 KiB\n"),
+  EXPECT_NE(text.find("\nblock      role       encoding  count  rows  cols     size\n"
+                      "attention  q_proj     BF16          1     6     4     48 B\n"
+                      "dense_mlp  gate_proj  BF16          1  1200     4  9.60 kB\n"),
             std::string::npos)
       << text;
 }

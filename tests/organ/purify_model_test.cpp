@@ -104,7 +104,7 @@ TEST(PurifyModelTest, NoiseComesBackByteForByteAndSoDoesTheFile) {
     EXPECT_TRUE(write_results(*source, result, {.output = folder / "out.gguf", .replace = true}));
     EXPECT_EQ(file_text(folder / "out.gguf"), bytes) << method_name(method);
   }
-  // Shrinkage of noise would be the zero matrix: not even --force writes that.
+  // Shrinkage of noise would be the zero matrix: not even --accept-findings writes that.
   PurifyOptions forced = options_in(folder);
   forced.gate.force = true;
   const PurifyResult result = purify_model(*source, backend(), forced);

@@ -45,25 +45,26 @@ std::vector<results::SummaryColumn> activations_columns(const results::ShownCell
                  return i < row.arrays[array].size() ? row.arrays[array][i] : std::nan("");
                },
            .is_null = is_null,
-           .dropped_as = static_cast<std::uint8_t>(i + 1 < thresholds ? 3
-                                                   : is_null          ? 8
-                                                                      : 0)});
+           .dropped_as = static_cast<std::uint8_t>(i + 1 < thresholds ? 3 : 0)});
     }
   }
   const std::vector<results::SummaryColumn> more = {
       results::number_column("hoyer", activations_cell("hoyer"), 2),
-      results::null_column("noise", activations_cell("hoyer_null"), 2),
-      results::number_column("variance", activations_cell("neuron_variance")),
-      results::count_column("dead", activations_cell("dead_neurons"), 7),
+      results::null_column("noise", activations_cell("hoyer_null")),
+      results::number_column("variance", activations_cell("neuron_variance"), 6),
+      results::null_column("noise", activations_cell("neuron_variance_null")),
+      results::count_column("dead", activations_cell("dead_neurons"), 5),
+      results::null_column("noise", activations_cell("dead_neurons_null")),
       results::number_column("kurtosis", activations_cell("kurtosis"), 1),
+      results::null_column("noise", activations_cell("kurtosis_null")),
       results::number_column("eff. rank", activations_cell("effective_rank")),
-      results::null_column("noise", activations_cell("effective_rank_null"), 5),
-      results::number_column("top 8", activations_cell("top8_mass")),
-      results::null_column("noise", activations_cell("top8_mass_null"), 6),
-      results::number_column("entropy", activations_cell("output_entropy")),
-      results::null_column("noise", activations_cell("output_entropy_null"), 6),
+      results::null_column("noise", activations_cell("effective_rank_null")),
+      results::number_column("top 8", activations_cell("top8_mass"), 7),
+      results::null_column("noise", activations_cell("top8_mass_null")),
+      results::number_column("entropy", activations_cell("output_entropy"), 8),
+      results::null_column("noise", activations_cell("output_entropy_null")),
       results::number_column("gate f,f+1", activations_cell("gate_adjacent_cosine"), 4),
-      results::null_column("+-noise", activations_cell("gate_adjacent_cosine_null_sd"), 4)};
+      results::null_column("+-noise", activations_cell("gate_adjacent_cosine_null_sd"))};
   columns.insert(columns.end(), more.begin(), more.end());
   return columns;
 }
@@ -73,7 +74,8 @@ results::Summary activations_summary(const results::ShownCells& shown) {
           .remark =
               "<=t rms: share of values of at most t times the root mean square; noise: what "
               "products of independent Gaussians give (eff. rank: independent entries; top 8, "
-              "entropy: equal logits)"};
+              "entropy: equal logits)",
+          .top_by = "effective_rank"};
 }
 
 }  // namespace

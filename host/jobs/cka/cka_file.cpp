@@ -2,6 +2,7 @@
 // columns, and what is shown of it.
 #include "cka_cells.hpp"
 #include "cka_findings.hpp"
+#include "cka_tables.hpp"
 
 #include "results/file_checker.hpp"
 #include "results/member_columns.hpp"
@@ -111,34 +112,13 @@ results::Beside cka_beside(const results::FileDescription& description,
   return whole ? beside_of(cka_findings(description, rows, bulk)) : results::Beside{};
 }
 
-results::SummaryTable matched_summary(const CkaFindings& findings) {
-  const TextColumn number{.right = true};
-  results::SummaryTable table = {
-      .cells = {{"depth", "layer of A", "of B", "cka", "noise 95 %", "p", "biased"}},
-      .layout = {number,
-                 number,
-                 number,
-                 number,
-                 {.right = true, .is_close = true},
-                 number,
-                 {.right = true, .dropped_as = 1}}};
-  for (const MatchedLayer& layer : findings.matched) {
-    table.cells.push_back({fmt::format("{:.0f} %", 100.0 * layer.depth),
-                           std::to_string(layer.layer_a), std::to_string(layer.layer_b),
-                           results::number_text(layer.cka), results::number_text(layer.null_q95),
-                           results::number_text(layer.p), results::number_text(layer.cka_biased)});
-  }
-  return table;
-}
-
 std::string stages_text(const CkaFindings& findings) {
   if (!findings.stages) {
     return "stages of A: not known: they take the CKA of every layer and the next one, and its "
            "standard error over prompts";
   }
   if (findings.stage_breaks.empty()) {
-    return fmt::format("stages of A: 1 (no neighbours below {:.3g} and 3 standard errors)",
-                       findings.stages->threshold);
+    return "stages of A: 1 (every layer is like the next one, within 3 standard errors)";
   }
   return fmt::format("stages of A: {} (breaks behind layers {})", findings.stages->count,
                      fmt::join(findings.stage_breaks, ", "));
@@ -167,12 +147,19 @@ Json cka_members(const CkaFindings& findings) {
 
 results::Summary cka_summary(const results::ShownCells& shown) {
   const CkaFindings findings = findings_of(shown.beside);
+  results::SummaryColumn noise = results::null_column("noise 95 %", 0);
+  noise.value = [columns = cka_scale(shown)](const results::ShownRow& row) {
+    return cka_number(row, "null_q95", columns, row.cells[cka_cell("best_layer_b")]);
+  };
   return {.columns = {results::count_column("best in B", cka_cell("best_layer_b")),
-                      results::number_column("cka", cka_cell("best_cka")),
-                      results::number_column("next in A", cka_cell("adjacent_cka"))},
-          .tables = {matched_summary(findings)},
+                      results::number_column("cka", cka_cell("best_cka")), noise,
+                      results::number_column("next in A", cka_cell("adjacent_cka")),
+                      results::null_column("+-", cka_cell("adjacent_cka_se"))},
+          .tables = cka_tables(shown, findings),
           .remark = stages_text(findings),
-          .members = cka_members(findings)};
+          .members = cka_members(findings),
+          .has_own_tables = true,
+          .top_by = "best_cka"};
 }
 
 }  // namespace

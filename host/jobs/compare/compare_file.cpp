@@ -1,5 +1,6 @@
 // Owns what a file of `vindex compare` is: its row of the table of kinds, and what it promises
 // beyond its columns. What is shown of it: compared.hpp.
+#include "compare_summary.hpp"
 #include "pair_cells.hpp"
 
 #include "results/file_checker.hpp"
@@ -164,7 +165,8 @@ results::Schema compare_schema() {
           .add_lines = add_pair_lines,
           .describe = describe_pairs,
           .beside = pairs_beside,
-          .check = check_compare_file};
+          .check = check_compare_file,
+          .summarise = compare_summary};
 }
 
 }  // namespace vindex::jobs

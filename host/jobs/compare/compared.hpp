@@ -1,8 +1,10 @@
 // Owns what `vindex show` and the end of `vindex compare` report of a file of pairs: their spread
-// over (block, role), and the text and the JSON of that.
+// over (block, role) or over layers, apart by how both sides are stored, and the text and the JSON
+// of that.
 #pragma once
 
 #include "model/model_index.hpp"
+#include "model/selection.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +13,12 @@
 
 namespace vindex::jobs {
 
-/// The compared pairs of one (block, role).
+/// The compared pairs of one (block, role), or of one layer, and of one pair of encodings.
 struct ComparedGroup {
-  model::Block block = model::Block::kOther;
+  model::Block block = model::Block::kOther;  ///< of roles
   std::string role;
+  std::int32_t layer = -1;  ///< of layers
+  std::string encoding_a, encoding_b;
   std::int64_t pairs = 0;       ///< all of them
   std::int64_t compared = 0;    ///< of them measured
   std::int64_t same_bits = 0;   ///< of these
@@ -30,13 +34,21 @@ struct Compared {
   std::int64_t unpaired_a = 0, unpaired_b = 0;
   bool delta = false;                 ///< the spectra of differences are known
   std::int64_t subspace = 0;          ///< directions whose overlap is known; 0: none
-  std::vector<ComparedGroup> groups;  ///< in the order of blocks and roles in the file
+  bool by_layer = false;              ///< groups are layers
+  std::vector<ComparedGroup> groups;  ///< in the order of layers, or of blocks and roles
 };
 
 /// Reads the state of a comparison at `path`: the published file, its parts, or both. Errors:
 /// MissingInputError where there is neither; FormatError as validate_file(), also where it is of
-/// another schema.
-Compared read_compared(const std::string& path);
+/// another schema; UsageError E-SELECTION where no pair is in `selection`.
+Compared read_compared(const std::string& path, const model::Selection& selection = {},
+                       bool by_layer = false);
+
+/// Leaves the `count` groups with the largest number `by` (a member of a group in compared_json();
+/// empty: the error over that of their kind), the smallest where `is_ascending`; those without one
+/// are left out. Errors: UsageError E-COLUMN.
+void keep_top_groups(Compared& compared, std::size_t count, const std::string& by,
+                     bool is_ascending);
 
 /// The groups as a table of at most `width` columns, and the matrices without a partner.
 std::string compared_text(const Compared& compared, std::size_t width);

@@ -291,7 +291,7 @@ class AdapterFile final : public PatchFile {
 
   [[noreturn]] void refuse_rest(const std::vector<std::string>& rest) const {
     throw ConfigurationError("E-ADAPTER-REST",
-                             rest_text(rest) + "; --force applies the factors alone");
+                             rest_text(rest) + "; --accept-findings applies the factors alone");
   }
 
   bool force_;

@@ -312,7 +312,7 @@ class Editing {
     if (!settings_.force) {
       throw ConfigurationError(
           "E-PATCH-BASE",
-          text + "; --force applies it to another copy (quantised, or edited since)");
+          text + "; --accept-findings applies it to another copy (quantised, or edited since)");
     }
     result.warnings.push_back({"W-PATCH-BASE", text});
   }

@@ -213,7 +213,7 @@ void require_outputs(const EditSettings& settings, const input::ModelFiles& file
   remove_stale_temporaries(outputs);
   if (!output.empty()) {
     if (names_a_file(output)) {
-      require_free_target(output, settings.replace, "--replace");
+      require_free_target(output, settings.replace, "--force");
     } else {
       require_free_folder(output);
     }
@@ -222,7 +222,7 @@ void require_outputs(const EditSettings& settings, const input::ModelFiles& file
     if (!settings.save_patch.ends_with(".safetensors")) {
       refuse_kind(settings.save_patch, "a patch", "NAME.safetensors");
     }
-    require_free_target(settings.save_patch, settings.replace, "--replace");
+    require_free_target(settings.save_patch, settings.replace, "--force");
   }
 }
 

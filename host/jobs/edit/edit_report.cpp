@@ -2,6 +2,7 @@
 #include "edit_model.hpp"
 
 #include "core/json_document.hpp"
+#include "core/short_names.hpp"
 #include "core/text_table.hpp"
 #include <vindex/error.hpp>
 
@@ -182,8 +183,9 @@ std::string table_of(const EditResult& result, std::size_t width) {
     columns[i].is_close = true;
   }
   columns[1].dropped_as = 1;
-  columns[6].dropped_as = 2;
-  return table_text(rows, columns, width);
+  // The null stays where something stands beside it.
+  columns[deletes ? 2 : 6].dropped_as = 2;
+  return names_table_text(rows, columns, width);
 }
 
 }  // namespace

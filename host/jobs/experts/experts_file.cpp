@@ -1,6 +1,7 @@
 // Owns what a file of `vindex experts` is: its row of the table of kinds, what it promises beyond
 // its columns, and what is shown of it.
 #include "experts_cells.hpp"
+#include "outlying_experts.hpp"
 
 #include "results/file_checker.hpp"
 #include "results/member_columns.hpp"
@@ -42,27 +43,29 @@ void check_experts_file(results::FileChecker& checker) {
   results::check_rows(checker, check_experts);
 }
 
-results::Summary experts_summary(const results::ShownCells&) {
+results::Summary experts_summary(const results::ShownCells& shown) {
+  const OutlyingExperts found = outlying_experts(shown);
   return {.columns = {results::count_column("E", experts_cell("experts")),
                       results::number_column("cosine", experts_cell("cosine_mean")),
-                      results::null_column("+-noise", experts_cell("cosine_mean_null_sd"), 4),
+                      results::null_column("+-noise", experts_cell("cosine_mean_null_sd")),
                       results::number_column("max", experts_cell("cosine_max")),
-                      results::null_column("noise", experts_cell("cosine_max_null"), 4),
-                      results::count_column("of", experts_cell("cosine_max_expert"), 2),
-                      results::count_column("and", experts_cell("cosine_max_other"), 2),
-                      results::number_column("centred", experts_cell("cosine_centred_mean"), 6),
-                      results::null_column("noise", experts_cell("cosine_centred_null"), 5),
-                      results::number_column("eff. rank", experts_cell("effective_rank")),
+                      results::null_column("noise", experts_cell("cosine_max_null")),
+                      results::count_column("of", experts_cell("cosine_max_expert"), 3),
+                      results::count_column("and", experts_cell("cosine_max_other"), 3),
+                      results::number_column("centred", experts_cell("cosine_centred_mean"), 1),
+                      results::null_column("noise", experts_cell("cosine_centred_null")),
+                      results::number_column("eff.rank", experts_cell("effective_rank"), 4),
                       results::null_column("noise", experts_cell("effective_rank_null")),
-                      results::count_column("rank_90", experts_cell("rank_90"), 3),
-                      results::number_column("right", experts_cell("overlap_right_mean"), 1),
-                      results::null_column("noise", experts_cell("overlap_right_null"), 1),
-                      results::number_column("left", experts_cell("overlap_left_mean"), 1),
-                      results::null_column("noise", experts_cell("overlap_left_null"), 1)},
+                      results::number_column("rank_90", experts_cell("rank_90"), 2),
+                      results::null_column("noise", experts_cell("rank_90_null"))},
+          .tables = expert_tables(shown, found),
           .remark =
-              "cosine of two experts' weights, mean over pairs, and the largest; centred: without "
-              "the mean expert; eff. rank of the experts as vectors; noise: what independent "
-              "entries give"};
+              "cosine of two experts' weights: mean over pairs, and the largest, of two "
+              "experts; centred: without the mean expert; eff.rank of the experts as "
+              "vectors; noise: what independent entries give; " +
+              outliers_text(found),
+          .members = expert_members(found),
+          .top_by = "cosine_max"};
 }
 
 }  // namespace
@@ -80,6 +83,7 @@ results::Schema experts_schema() {
           .members = results::kCellMembers,
           .cells = &kExpertsTable,
           .check = check_experts_file,
+          .derive = derive_experts,
           .summarise = experts_summary};
 }
 

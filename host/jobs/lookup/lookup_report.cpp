@@ -127,7 +127,9 @@ std::string list_text(const LookupResult& result, const FeatureList& list) {
 std::string query_text(const LookupResult& result, const QueryResult& query, std::size_t width) {
   std::string name = query.query.name;
   if (query.query.token) {
-    name += fmt::format(" (token {})", *query.query.token);
+    // Without a text of its own its number is its name already.
+    const std::string number = fmt::format("token {}", *query.query.token);
+    name += name == number ? "" : fmt::format(" ({})", number);
   }
   std::string text;
   for (const FeatureList& list : query.lists) {

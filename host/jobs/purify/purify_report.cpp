@@ -2,6 +2,7 @@
 #include "purify.hpp"
 
 #include "core/json_document.hpp"
+#include "core/short_names.hpp"
 #include "core/text_table.hpp"
 #include <vindex/error.hpp>
 
@@ -88,7 +89,8 @@ Json purified_tensor_json(const organ::GgufSource& source, const PurifiedTensor&
 
 std::string percent(double share) { return fmt::format("{:.2f}", 100.0 * share); }
 
-/// "purified", or "3/64 purified" of a stack; where none changed, the outcome that most have.
+/// "purified", or "3/64 purified" of a stack; where none changed, the outcome that most have, and
+/// how many: "60/64 no bulk".
 std::string outcome_text(const PurifiedTensor& tensor) {
   std::map<std::string, std::size_t> counts;
   std::size_t changed = 0;
@@ -106,7 +108,9 @@ std::string outcome_text(const PurifiedTensor& tensor) {
   const auto most =
       std::max_element(counts.begin(), counts.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  return counts.size() == 1 ? most->first : most->first + " +";
+  return counts.size() == 1
+             ? most->first
+             : fmt::format("{}/{} {}", most->second, tensor.matrices.size(), most->first);
 }
 
 /// Mean over the matrices of a stack that have the number, as text; "-" where none has.
@@ -203,7 +207,7 @@ std::string purify_json(const organ::GgufSource& source, const PurifyResult& res
 }
 
 std::string purify_text(const organ::GgufSource& source, const PurifyResult& result,
-                        std::size_t width) {
+                        const PurifyTargets& targets, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {
       {"tensor", "outcome", "rank", "KS", "removed %", "cosine", "change %", "stored %"}};
   std::map<std::string, std::size_t> skipped;
@@ -216,16 +220,16 @@ std::string purify_text(const organ::GgufSource& source, const PurifyResult& res
   }
   std::string out;
   if (rows.size() > 1) {
-    out = table_text(rows,
-                     {{.min_width = 12},
-                      {.min_width = 8, .keep = Keep::kStart, .is_close = true},
-                      {.right = true, .is_close = true},
-                      {.right = true, .is_close = true},
-                      {.right = true, .is_close = true},
-                      {.right = true, .is_close = true},
-                      {.right = true, .is_close = true},
-                      {.right = true, .is_close = true}},
-                     width);
+    out = names_table_text(rows,
+                           {{.min_width = 12},
+                            {.min_width = 8, .keep = Keep::kStart, .is_close = true},
+                            {.right = true, .is_close = true},
+                            {.right = true, .is_close = true},
+                            {.right = true, .is_close = true},
+                            {.right = true, .is_close = true},
+                            {.right = true, .is_close = true},
+                            {.right = true, .is_close = true}},
+                           width);
     out += "\n";
   }
   for (const auto& [reason, count] : skipped) {
@@ -254,6 +258,22 @@ std::string purify_text(const organ::GgufSource& source, const PurifyResult& res
                                     percent(totals.root(totals.nothing))),
                         width, 2) +
            "\n";
+  }
+  const std::string model = printable(source.path());
+  const auto sentence = [&](const std::string& text) {
+    out += wrapped_text(text, width, 2) + "\n";
+  };
+  if (!targets.output.empty()) {
+    sentence(totals.purified == 0 ? fmt::format("nothing was changed: {} has the weights of {}",
+                                                printable(targets.output), model)
+                                  : fmt::format("written: {}", printable(targets.output)));
+  } else if (totals.purified == 0) {
+    sentence("nothing would be changed");
+  }
+  if (!targets.factors.empty()) {
+    sentence(totals.purified == 0
+                 ? fmt::format("no factors: {} has none", printable(targets.factors))
+                 : fmt::format("factors: {}", printable(targets.factors)));
   }
   return out;
 }

@@ -52,25 +52,27 @@ results::Summary routing_summary(const results::ShownCells&) {
                   results::number_column("load cv", routing_cell("load_cv")),
                   results::null_column("noise", routing_cell("load_cv_null")),
                   results::number_column("entropy", routing_cell("load_entropy"), 2),
-                  results::null_column("noise", routing_cell("load_entropy_null"), 2),
+                  results::null_column("noise", routing_cell("load_entropy_null")),
                   results::number_column("gini", routing_cell("gini"), 3),
-                  results::null_column("noise", routing_cell("gini_null"), 3),
-                  results::number_column("max/mean", routing_cell("max_over_mean")),
-                  results::null_column("noise", routing_cell("max_over_mean_null"), 4),
-                  results::count_column("dead", routing_cell("dead_experts")),
+                  results::null_column("noise", routing_cell("gini_null")),
+                  results::number_column("max/mean", routing_cell("max_over_mean"), 9),
+                  results::null_column("noise", routing_cell("max_over_mean_null")),
+                  results::count_column("dead", routing_cell("dead_experts"), 4),
+                  results::null_column("noise", routing_cell("dead_experts_null")),
                   results::number_column("H(token)", routing_cell("router_entropy"), 6),
-                  results::null_column("noise", routing_cell("router_entropy_noise"), 4),
+                  results::null_column("noise", routing_cell("router_entropy_noise")),
                   results::number_column("margin", routing_cell("margin"), 5),
-                  results::null_column("noise", routing_cell("margin_noise"), 5),
+                  results::null_column("noise", routing_cell("margin_noise")),
                   results::number_column("pairs", routing_cell("coactivation_lift_max"), 8),
-                  results::null_column("noise", routing_cell("coactivation_lift_max_null"), 8),
+                  results::null_column("noise", routing_cell("coactivation_lift_max_null")),
                   results::number_column("next", routing_cell("transition_lift_max"), 7),
-                  results::null_column("noise", routing_cell("transition_lift_max_null"), 7)},
+                  results::null_column("noise", routing_cell("transition_lift_max_null"))},
       .remark =
           "load: the share of selections that an expert gets; noise: uniform routing of as "
           "many tokens; H(token): entropy of a token's scores, noise: normal logits of the "
           "same mean and spread; pairs, next: the largest coactivation_lift and "
-          "transition_lift"};
+          "transition_lift",
+      .top_by = "load_cv"};
 }
 
 }  // namespace

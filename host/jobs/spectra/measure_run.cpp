@@ -8,6 +8,7 @@
 #include "blas/blas_library.hpp"
 #include "core/digest.hpp"
 #include "core/json.hpp"
+#include "core/size_text.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/matrix_loader.hpp"
@@ -243,9 +244,8 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   }
   if (settings.verify) {
     const std::uint64_t bytes = input::verify_files(model.files, settings.threads, hooks.stop);
-    run.messages.push_back(fmt::format("{} files, {:.1f} GB: their SHA-256 is the published one",
-                                       model.files.shards.size(),
-                                       1e-9 * static_cast<double>(bytes)));
+    run.messages.push_back(fmt::format("{} files, {}: their SHA-256 is the published one",
+                                       model.files.shards.size(), data_text(bytes)));
   }
   std::string note;
   std::vector<std::unique_ptr<measure::Backend>> backends = engine::open_backends(settings, note);

@@ -1,0 +1,116 @@
+// Flags are spelt alike in every command, and former spellings say what they are now.
+#include "program_fixture.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace vindex::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+class FlagsCliTest : public ProgramTest {
+ protected:
+  std::string refusal(const std::vector<std::string>& arguments) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 64) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    return result.err;
+  }
+};
+
+TEST_F(FlagsCliTest, OneSpellingInEveryCommand) {
+  const Json document = Json::parse(run({"--describe-commands"}).out);
+  std::size_t selections = 0;
+  for (const auto& [command, about] : document["commands"].items()) {
+    for (const Json& option : about["options"]) {
+      const std::string name = option["name"];
+      const std::vector<std::string> aliases = option["aliases"];
+      EXPECT_NE(name, "--replace") << command;
+      for (const std::string stem : {"--layer", "--block", "--role"}) {
+        if (name == stem || name == stem + "s") {
+          ++selections;
+          EXPECT_EQ(name, stem + "s") << command;
+          EXPECT_EQ(aliases, std::vector<std::string>{stem}) << command;
+          EXPECT_EQ(option["takes_value"], true) << command;
+        }
+      }
+      if (name == "--force") {
+        EXPECT_EQ(std::string(option["description"]).rfind("Replace", 0), 0U) << command;
+      }
+    }
+  }
+  EXPECT_GE(selections, 20U);
+}
+
+TEST_F(FlagsCliTest, FormerSpellingsNameTheOnesOfNow) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"organ", "purify", "m.gguf", "--replace"},
+           {"organ", "graft", "--source", "a", "--target", "b", "--type", "organ", "--replace"},
+           {"organ", "assemble", "in", "-o", "out", "--replace"},
+           {"edit", "apply", "m", "--patch", "p", "--replace"},
+           {"export", "r.h5", "--format", "csv", "-o", "x", "--replace"}}) {
+    EXPECT_NE(refusal(words).find("--replace is --force now"), std::string::npos) << words[1];
+  }
+  EXPECT_NE(refusal({"organ", "diff", "a", "b", "--layers"}).find("--layers is --by-layer now"),
+            std::string::npos);
+}
+
+TEST_F(FlagsCliTest, ASizeWithoutItsUnitAndWhatIsMissing) {
+  const std::string size = refusal({"measure", "m", "-o", "o.h5", "--ram-budget", "16"});
+  EXPECT_NE(size.find("`16` is 16 bytes; did you mean 16GiB?"), std::string::npos) << size;
+  const std::string missing = refusal({"compare", "a", "-o", "o.h5"});
+  EXPECT_NE(missing.find("vindex compare needs B (Model B: folder or file)"), std::string::npos)
+      << missing;
+  const std::string output = refusal({"compare", "a", "b"});
+  EXPECT_NE(output.find("vindex compare needs --output"), std::string::npos) << output;
+}
+
+TEST_F(FlagsCliTest, AFileOfFlagsGivesWayToEitherSpelling) {
+  must({"synth", "layer:4x48x40:bf16", "-o", folder_.file("model")});
+  const std::string flags = folder_.file("flags.toml");
+  std::ofstream(flags) << "layers = \"7\"\n";
+  for (const char* spelling : {"--layer", "--layers"}) {
+    const ProgramResult result =
+        run({"plan", folder_.file("model"), "--config", flags, spelling, "1", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
+TEST_F(FlagsCliTest, ReadingIsToldWhereItIsAskedFor) {
+  must({"synth", "layer:4x48x40:bf16", "-o", folder_.file("model")});
+  const auto end = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"measure", folder_.file("model"), "-o", folder_.file("o.h5"),
+                               "--progress", "none", "--restart"});
+    return run(more).out;
+  };
+  EXPECT_EQ(end({}).find("read "), std::string::npos);
+  EXPECT_NE(end({"-v"}).find("read 15.4 kB at "), std::string::npos);
+  EXPECT_EQ(end({"-q"}), "");
+}
+
+TEST_F(FlagsCliTest, HelpFollowsTheTerminal) {
+  const auto widest = [&](const char* columns) {
+    ::setenv("COLUMNS", columns, 1);
+    const std::string text = run({"measure", "--help"}).out;
+    ::unsetenv("COLUMNS");
+    std::istringstream lines(text.substr(text.find("Options:")));
+    std::size_t most = 0;
+    for (std::string line; std::getline(lines, line);) {
+      most = std::max(most, line.size());
+    }
+    return most;
+  };
+  EXPECT_LE(widest("60"), 60U);
+  EXPECT_GT(widest("100"), 85U);
+  EXPECT_LE(widest("100"), 100U);
+  EXPECT_LE(widest("400"), 100U);
+}
+
+}  // namespace
+}  // namespace vindex::testing
