@@ -5,6 +5,7 @@
 
 #include "measure/backend.hpp"
 #include "measure/sample_angles.hpp"
+#include "measure/scale_figures.hpp"
 #include "model/model_index.hpp"
 
 #include <cstddef>
@@ -120,6 +121,8 @@ struct TensorEntry {
   bool in_matrix = false;
   std::string organ_class = {};       ///< empty where the run took no samples
   measure::SampleAngles angles = {};  ///< of a 1-D tensor; count 0 where there are none
+  measure::ScaleFigures scales = {};  ///< of a 1-D tensor, as far as it has any
+  std::string scales_missing = {};    ///< why one of those is NaN
 };
 
 }  // namespace vindex::results

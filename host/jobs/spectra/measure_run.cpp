@@ -2,6 +2,7 @@
 // their digest, angles of 1-D tensors), and the plan of a run that is not carried out.
 #include "measure_run.hpp"
 
+#include "decoded_scales.hpp"
 #include "draw_lines.hpp"
 #include "spectrum_job.hpp"
 
@@ -147,7 +148,9 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
 
 constexpr std::int64_t kSampleSlab = 1 << 20;
 
-std::vector<float> read_sample(engine::SourceWatch& watch, const model::MatrixRecord& record) {
+/// Every so-manyth value, and `scales` gets all of them.
+std::vector<float> read_sample(engine::SourceWatch& watch, const model::MatrixRecord& record,
+                               SlabScales& scales) {
   const std::int64_t rows = record.stored_rows();
   const std::int64_t cols = record.stored_cols();
   std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
@@ -157,8 +160,9 @@ std::vector<float> read_sample(engine::SourceWatch& watch, const model::MatrixRe
   const std::int64_t unit = decode::column_granularity(record.encoding);
   const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
   for (std::int64_t first = 0; first < cols; first += step) {
-    decode::decode_strided(input->column_slab(first, std::min(step, cols - first)), cols, stride,
-                           sample);
+    const decode::EncodedMatrix slab = input->column_slab(first, std::min(step, cols - first));
+    decode::decode_strided(slab, cols, stride, sample);
+    scales.add(slab);
   }
   return sample;
 }
@@ -186,7 +190,11 @@ void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor
     return;
   }
   try {
-    std::vector<float> sample = read_sample(watch, record);
+    SlabScales scales(record.stored_rows(), record.stored_cols());
+    std::vector<float> sample = read_sample(watch, record, scales);
+    out.scales = scales.figures();
+    out.scales_missing = scales.is_finite() ? measure::missing_scales(tensor.count, out.scales)
+                                            : "holds values that are not finite";
     out.angles = measure::sample_angles(sample, true);
     out.missing = missing_text(out.angles);
   } catch (const Error& error) {

@@ -14,6 +14,15 @@ std::uint64_t sample_bytes(std::int64_t weights) {
   return sizeof(float) * static_cast<std::uint64_t>(measure::sample_size(weights));
 }
 
+std::uint64_t scale_bytes_in_memory(std::int64_t weights) {
+  return kDecodedBytes + measure::HaarPyramid::bytes_in_order(weights);
+}
+
+std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
+  return kDecodedBytes + (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
+                                       : measure::HaarPyramid::bytes_by_columns(rows, cols));
+}
+
 SampledInput::SampledInput(measure::MatrixInput& inner)
     : ForwardingInput(inner),
       stride_(measure::sample_stride(inner.rows() * inner.cols())),
@@ -29,8 +38,22 @@ decode::EncodedMatrix SampledInput::column_slab(std::int64_t first, std::int64_t
 }
 
 decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
+  if (inner().in_memory()) {
+    was_asked_ = true;
+    return slab;
+  }
+  if (!was_asked_ && inner().rows() * inner().cols() >= measure::kLeastScaled) {
+    slabs_.emplace(inner().rows(), inner().cols());
+  }
   was_asked_ = true;
-  if (missing_ == 0 || inner().in_memory()) {
+  if (slabs_) {
+    slabs_->add(slab);
+    if (slabs_->is_complete()) {
+      scales_ = slabs_->figures();
+      slabs_.reset();
+    }
+  }
+  if (missing_ == 0) {
     return slab;
   }
   // Slabs may overlap or come again: rows that were taken are not counted twice.
@@ -50,14 +73,15 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
 
 void SampledInput::release() {
   if (was_asked_ && missing_ > 0 && inner().in_memory()) {
-    missing_ -= decode::decode_strided(inner().row_slab(0, inner().rows()), inner().cols(), stride_,
-                                       sample_);
+    const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
+    missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
+    scales_ = scales_of(whole);
   }
   inner().release();
 }
 
-std::vector<float> SampledInput::take_sample() {
-  return missing_ == 0 ? std::move(sample_) : std::vector<float>();
+TakenSample SampledInput::take_sample() {
+  return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }
 
 }  // namespace vindex::jobs

@@ -187,7 +187,7 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backe
       rows.push_failed(row, unread != nullptr ? unread : trouble);
     } else {
       stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]),
-                   sampled ? samples[i]->take_sample() : std::vector<float>());
+                   sampled ? samples[i]->take_sample() : TakenSample());
     }
   }
 }
