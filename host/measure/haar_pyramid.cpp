@@ -54,8 +54,8 @@ void HaarPyramid::add(std::int64_t first, std::span<const float> weights) {
   while (!weights.empty()) {
     const std::int64_t block = first / kHaarBlock;
     const std::int64_t offset = first % kHaarBlock;
-    const auto step = std::min<std::size_t>(weights.size(),
-                                            static_cast<std::size_t>(kHaarBlock - offset));
+    const auto step =
+        std::min<std::size_t>(weights.size(), static_cast<std::size_t>(kHaarBlock - offset));
     if (step == static_cast<std::size_t>(kHaarBlock)) {
       add_block(block, weights.data());
     } else {

@@ -75,9 +75,9 @@ class HaarPyramid {
 
   std::int64_t size_, seen_ = 0;
   bool finite_ = true;
-  std::vector<Sums> sums_;              ///< by level - 1
-  std::vector<Place> waiting_;          ///< by level, the node that came last
-  std::vector<double> rest_unpaired_;   ///< by level - 1
+  std::vector<Sums> sums_;             ///< by level - 1
+  std::vector<Place> waiting_;         ///< by level, the node that came last
+  std::vector<double> rest_unpaired_;  ///< by level - 1
   std::unordered_map<std::uint64_t, Node> others_;
   std::unordered_map<std::int64_t, Part> parts_;
 };

@@ -27,8 +27,7 @@ double digamma_less_log(double x) {
 }
 double trigamma(double x) {
   const double y = 1.0 / (x * x);
-  return 1.0 / x + 0.5 * y +
-         y / x * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)));
+  return 1.0 / x + 0.5 * y + y / x * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)));
 }
 
 /// Level j has the part coefficients[j - 1] in the slope: it is their sum, each times I(j).
@@ -129,9 +128,9 @@ const char* missing_scales(std::int64_t size, const ScaleFigures& figures) {
     return "fewer than 256 weights";
   }
   if (std::isnan(figures.z_modulus)) {
-    return "no differences at some scale";
+    return "all neighbours are equal at some scale";
   }
-  return std::isnan(figures.csci) ? "differences of some scale are all equal: no csci" : "";
+  return std::isnan(figures.csci) ? "all differences of some scale are equal: no csci" : "";
 }
 
 void MeanScales::add(std::int64_t size, const ScaleFigures& figures) {

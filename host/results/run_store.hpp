@@ -53,9 +53,9 @@ struct CompareDescription {
 
 /// What is reported of a tensor of any rank, beside model::TensorRecord, where a run takes samples.
 struct TensorSample {
-  std::string organ_class;       ///< by its name
-  measure::SampleAngles angles;  ///< of 1-D tensors; matrices have theirs in their rows
-  std::string missing = {};      ///< why such a tensor has none
+  std::string organ_class;            ///< by its name
+  measure::SampleAngles angles;       ///< of 1-D tensors; matrices have theirs in their rows
+  std::string missing = {};           ///< why such a tensor has none
   measure::ScaleFigures scales = {};  ///< of 1-D tensors too
   std::string scales_missing = {};    ///< why a figure of those is NaN
 };

@@ -23,7 +23,8 @@ void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
   const std::int64_t height = std::max<std::int64_t>(1, kDecodedAtOnce / width);
   // Kept by the thread: fresh pages cost more than decoding into them.
   thread_local std::vector<float> values;
-  values.resize(std::max(values.size(), static_cast<std::size_t>(width * std::min(height, view.rows))));
+  values.resize(
+      std::max(values.size(), static_cast<std::size_t>(width * std::min(height, view.rows))));
   for (std::int64_t row = 0; row < view.rows; row += height) {
     const std::int64_t rows = std::min(height, view.rows - row);
     const decode::EncodedMatrix strip = decode::row_slab(view, row, rows);

@@ -24,7 +24,8 @@ inline constexpr std::uint64_t kDecodedBytes = sizeof(float) << 16U;
 /// weight counts once.
 class SlabScales {
  public:
-  SlabScales(std::int64_t rows, std::int64_t cols) : pyramid_(rows * cols), rows_(rows), cols_(cols) {}
+  SlabScales(std::int64_t rows, std::int64_t cols)
+      : pyramid_(rows * cols), rows_(rows), cols_(cols) {}
   /// Slabs of rows, or slabs of columns, the first of either in the order of their places; what
   /// begins behind a gap is left out.
   void add(const decode::EncodedMatrix& slab);

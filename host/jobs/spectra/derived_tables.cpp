@@ -67,8 +67,8 @@ void set_scales(const results::TensorEntry& tensor, const Merged* merged, Tensor
   row.scales = merged->scales.mean();
   const std::int64_t size = tensor.count / merged->slices;
   const bool is_older = size >= measure::kLeastScaled && std::isnan(row.scales.csci_null_sd);
-  row.scales_missing = is_older ? "measured before schema 1.4"
-                                : measure::missing_scales(size, row.scales);
+  row.scales_missing =
+      is_older ? "measured before schema 1.4" : measure::missing_scales(size, row.scales);
 }
 
 std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors,

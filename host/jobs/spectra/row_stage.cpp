@@ -51,9 +51,8 @@ void RowStage::push(std::int64_t row, std::int64_t matrix, measure::MatrixReport
                     TakenSample taken) {
   const std::uint64_t bytes = sizeof(double) * report.sigma.size() + draw_bytes(report.sign_flip) +
                               vector_bytes(report.vectors) + sizeof(float) * taken.weights.size();
-  raw_.push(
-      {.row = row, .matrix = matrix, .report = std::move(report), .taken = std::move(taken)},
-      bytes);
+  raw_.push({.row = row, .matrix = matrix, .report = std::move(report), .taken = std::move(taken)},
+            bytes);
 }
 
 void RowStage::finish() {

@@ -29,8 +29,8 @@ class RowStage {
   RowStage& operator=(const RowStage&) = delete;
 
   /// `report` of matrix `matrix` of the index, row `row` of the file, and what was taken of its
-  /// weights where the run takes samples. Waits where rows are not taken fast enough. What no row can hold (no
-  /// memory for one) fails the sink.
+  /// weights where the run takes samples. Waits where rows are not taken fast enough. What no row
+  /// can hold (no memory for one) fails the sink.
   void push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
             TakenSample taken = {});
   /// Nothing more is pushed; returns after the last row.

@@ -6,6 +6,8 @@
 #include "measure/sample_angles.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <utility>
 
 namespace vindex::jobs {
@@ -23,17 +25,28 @@ std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
                                        : measure::HaarPyramid::bytes_by_columns(rows, cols));
 }
 
-SampledInput::SampledInput(measure::MatrixInput& inner)
+SampledInput::SampledInput(measure::MatrixInput& inner, ScaleThreads* threads)
     : ForwardingInput(inner),
       stride_(measure::sample_stride(inner.rows() * inner.cols())),
       sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
-      missing_(static_cast<std::int64_t>(sample_.size())) {}
+      missing_(static_cast<std::int64_t>(sample_.size())),
+      threads_(threads) {}
+
+SampledInput::~SampledInput() { wait(); }
+
+void SampledInput::wait() const {
+  if (taken_all_.valid()) {
+    taken_all_.wait();
+  }
+}
 
 decode::EncodedMatrix SampledInput::row_slab(std::int64_t first, std::int64_t count) {
+  wait();
   return seen(inner().row_slab(first, count));
 }
 
 decode::EncodedMatrix SampledInput::column_slab(std::int64_t first, std::int64_t count) {
+  wait();
   return seen(inner().column_slab(first, count));
 }
 
@@ -71,16 +84,47 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
   return slab;
 }
 
+void SampledInput::take_all() {
+  const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
+  missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
+  scales_ = scales_of(whole);
+}
+
 void SampledInput::release() {
-  if (was_asked_ && missing_ > 0 && inner().in_memory()) {
-    const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
-    missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
-    scales_ = scales_of(whole);
+  if (taken_all_.valid()) {
+    return;  // released there
   }
-  inner().release();
+  if (!was_asked_ || missing_ == 0 || !inner().in_memory()) {
+    inner().release();
+    return;
+  }
+  if (threads_ == nullptr) {
+    take_all();
+    inner().release();
+    return;
+  }
+  auto done = std::make_shared<std::promise<void>>();
+  taken_all_ = done->get_future().share();
+  threads_->run([this, done] {
+    std::exception_ptr trouble;
+    try {
+      take_all();
+    } catch (...) {
+      trouble = std::current_exception();
+    }
+    inner().release();
+    if (trouble != nullptr) {
+      done->set_exception(trouble);
+    } else {
+      done->set_value();
+    }
+  });
 }
 
 TakenSample SampledInput::take_sample() {
+  if (taken_all_.valid()) {
+    taken_all_.get();
+  }
   return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }
 

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "decoded_scales.hpp"
+#include "scale_threads.hpp"
 
 #include "measure/derived_input.hpp"
 
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <vector>
 
@@ -29,18 +31,24 @@ struct TakenSample {
 
 class SampledInput final : public measure::ForwardingInput {
  public:
-  /// `inner` must outlive it.
-  explicit SampledInput(measure::MatrixInput& inner);
+  /// `inner` and `threads` must outlive it. With `threads` a matrix in memory is looked at by one
+  /// of them, which then releases `inner`; release() does not wait for it.
+  explicit SampledInput(measure::MatrixInput& inner, ScaleThreads* threads = nullptr);
+  ~SampledInput() override;
+  SampledInput(const SampledInput&) = delete;
+  SampledInput& operator=(const SampledInput&) = delete;
 
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override;
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override;
   void release() override;
 
-  /// After release().
+  /// After release(). Errors: those of looking at the weights.
   TakenSample take_sample();
 
  private:
   decode::EncodedMatrix seen(decode::EncodedMatrix slab);
+  void take_all();
+  void wait() const;
 
   std::int64_t stride_;
   std::vector<float> sample_;
@@ -49,6 +57,8 @@ class SampledInput final : public measure::ForwardingInput {
   std::optional<SlabScales> slabs_;  ///< of a streamed matrix, until all of it was seen
   measure::ScaleFigures scales_;
   bool was_asked_ = false;
+  ScaleThreads* threads_;
+  std::shared_future<void> taken_all_;  ///< where one of the threads has it
 };
 
 }  // namespace vindex::jobs

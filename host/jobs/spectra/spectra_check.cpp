@@ -114,8 +114,8 @@ class SpectraChecker final : results::FileChecker {
           results::minor_version(file_.text_attribute("/", "schema_version"));
       add("sigma_error", minor >= 1);
       add("theta", minor >= 2 && !is_product);
-      add("scales", minor >= 4 && !results::is_derived(table) &&
-                        file_.has_attribute("/resume", "sampled"));
+      add("scales",
+          minor >= 4 && !results::is_derived(table) && file_.has_attribute("/resume", "sampled"));
       add("spread_p", minor >= 3 && layout.has("spread"));
     });
     row_columns(table, results::table_columns(reader_.schema(), layout));

@@ -146,8 +146,8 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
   if (file.exists("/tensor/z_reason")) {
     text("z_reason", &results::TensorEntry::scales_missing);
     for (const ScaleColumn& column : scale_columns()) {
-      const auto values = results::read_numbers<double>(
-          file, std::string("/tensor/") + column.name, {names.size()});
+      const auto values = results::read_numbers<double>(file, std::string("/tensor/") + column.name,
+                                                        {names.size()});
       for (std::size_t i = 0; i < names.size(); ++i) {
         out.tensors[i].scales.*column.member = values[i];
       }
@@ -161,9 +161,10 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
 results::Beside spectra_beside(const results::FileDescription& description,
                                std::span<const results::StoredRow* const> rows,
                                results::BulkSource& /*bulk*/, bool whole) {
-  results::Beside beside{.tables = {tensor_table(
-      description.tensors,
-      description.sampled ? TensorSamples::kScales : TensorSamples::kNone, rows)}};
+  results::Beside beside{
+      .tables = {tensor_table(description.tensors,
+                              description.sampled ? TensorSamples::kScales : TensorSamples::kNone,
+                              rows)}};
   if (whole) {
     const std::optional<std::string> seed = draw_seed(description.fingerprint);
     beside.tables.push_back(layer_table(rows, seed.has_value()));
