@@ -102,6 +102,7 @@ TEST_F(Sampled, RowsAndVectorsComeBack) {
 }
 
 TEST_F(Sampled, ScalesOfAMatrixAreInItsRowAndInItsTensor) {
+  run_ = sample_run({.rows = 16, .cols = 32, .sampled = true});
   write_sample(file_, run_);
   const ResultsFile file(file_);
   const auto rows = all_of(run_);
@@ -131,6 +132,7 @@ TEST_F(Sampled, ScalesOfAMatrixAreInItsRowAndInItsTensor) {
 }
 
 TEST_F(Sampled, AFileOf13HasAnglesAndNoScales) {
+  run_ = sample_run({.rows = 16, .cols = 32, .sampled = true});
   const auto half = static_cast<std::int64_t>(run_.matrices.size() / 2);
   {
     const auto store = open_run_store(file_, run_, {}, false);
@@ -151,16 +153,14 @@ TEST_F(Sampled, AFileOf13HasAnglesAndNoScales) {
   const ResultsFile file(file_);
   EXPECT_TRUE(std::isnan(file.numbers("z_modulus", std::vector<std::int64_t>{0})[0]));
   EXPECT_FALSE(std::isnan(file.numbers("theta_seed", std::vector<std::int64_t>{0})[0]));
-  const std::vector<TensorEntry> tensors = file.tensors();
-  const std::string first = run_.matrices.front().tensor;
-  const std::string last = run_.matrices.back().tensor;
-  for (const TensorEntry& tensor : tensors) {
-    if (tensor.name == first) {
-      EXPECT_EQ(tensor.scales_missing, "measured before schema 1.4");
-    } else if (tensor.name == last) {
-      EXPECT_EQ(tensor.scales_missing, "");
-    }
+  int older = 0;
+  int complete = 0;
+  for (const TensorEntry& tensor : file.tensors()) {
+    older += tensor.scales_missing == "measured before schema 1.4" ? 1 : 0;
+    complete += tensor.scales_missing.empty() ? 1 : 0;
   }
+  EXPECT_GE(older, half);
+  EXPECT_GT(complete, 0);
 }
 
 TEST_F(Sampled, WorkersAndMergeGiveTheSameColumns) {
