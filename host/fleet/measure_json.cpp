@@ -22,16 +22,18 @@ Json beside_null(const Spread& spread, const Spread& null) {
   return out;
 }
 
-Json scale_json(const Spread& spread, double null, double null_sd) {
+Json scale_json(const Spread& spread, double null, double null_sd, const Spread& flipped) {
   Json out = spread_json(spread);
   out["null"] = null;
   out["null_sd"] = null_sd;
+  out["signflip"] = flipped.mean();
   return out;
 }
 
 void add_scales(const ScaleSpread& scales, Json& out) {
-  out["z_modulus"] = scale_json(scales.z_modulus, scales.z_modulus_null.mean(), scales.z_null_sd());
-  out["csci"] = scale_json(scales.csci, 0.0, scales.csci_null_sd());
+  out["z_modulus"] = scale_json(scales.z_modulus, scales.z_modulus_null.mean(), scales.z_null_sd(),
+                                scales.z_modulus_signflip);
+  out["csci"] = scale_json(scales.csci, 0.0, scales.csci_null_sd(), scales.csci_signflip);
 }
 
 Json measured_tensor_json(const MeasuredTensor& tensor) {
@@ -192,6 +194,7 @@ std::string ranking_json(std::span<const FleetModel> models) {
                     {"z_modulus_null_sd", group.scales.z_null_sd()},
                     {"csci", group.scales.csci.mean()},
                     {"csci_null_sd", group.scales.csci_null_sd()},
+                    {"csci_signflip", group.scales.csci_signflip.mean()},
                     {"theta_qq_one_dimensional", vectors.theta_qq.mean()},
                     {"theta_seed_one_dimensional", vectors.theta_seed.mean()},
                     {"tensors", model->measure->tensors.size()},

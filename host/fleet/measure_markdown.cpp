@@ -146,6 +146,7 @@ void add_scale_row(const std::string& name, const ScaleSpread& scales,
                     markdown_number(scales.z_modulus.mean(), 4),
                     markdown_number(scales.z_null_sd(), 4), signed_range(scales.z_modulus),
                     markdown_number(scales.csci.mean(), 4),
+                    markdown_number(scales.csci_signflip.mean(), 4),
                     markdown_number(scales.csci_null_sd(), 4), signed_range(scales.csci)});
   }
 }
@@ -153,8 +154,9 @@ void add_scale_row(const std::string& name, const ScaleSpread& scales,
 /// How energy changes with scale, and how sizes go together across scales; empty where no tensor is
 /// long enough.
 std::string scale_table(const ModelMeasure& model) {
-  std::vector<std::vector<std::string>> rows = {
-      {"class", "tensors", "z_modulus", "noise sd", "range", "csci", "noise sd", "range"}};
+  std::vector<std::vector<std::string>> rows = {{"class", "tensors", "z_modulus", "noise sd",
+                                                 "range", "csci", "signs flipped", "noise sd",
+                                                 "range"}};
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
     add_scale_row(std::string(organ::class_name(organ_class)),
@@ -165,7 +167,7 @@ std::string scale_table(const ModelMeasure& model) {
     add_scale_row(std::string(organ::class_name(organ_class)) + ", 1-D",
                   vector_figures(model, &organ_class).scales, rows);
   }
-  return rows.size() == 1 ? "" : markdown_table(rows, {0, 4, 7});
+  return rows.size() == 1 ? "" : markdown_table(rows, {0, 4, 8});
 }
 
 /// The tensors with the least and the largest theta.

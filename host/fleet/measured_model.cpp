@@ -65,6 +65,8 @@ void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles&
   out[TensorFigure::kSeedCv].add(angles.spacing_cv);
   out[TensorFigure::kZModulus].add(tensor.scales.z_modulus);
   out[TensorFigure::kCsci].add(tensor.scales.csci);
+  out[TensorFigure::kZSignFlip].add(tensor.scales.z_modulus_signflip);
+  out[TensorFigure::kCsciSignFlip].add(tensor.scales.csci_signflip);
   out.theta_qq = angles.theta_qq;
   out.theta_qq_null = measure::theta_qq_null(angles.count);
   out.remark = angles.is_constant ? "constant" : "";
@@ -94,11 +96,13 @@ void ScaleSpread::add(const MeasuredTensor& tensor) {
   const measure::ScaleFigures& figures = tensor.scales;
   if (!std::isnan(figures.z_modulus)) {
     z_modulus.add(figures.z_modulus);
+    z_modulus_signflip.add(figures.z_modulus_signflip);
     z_modulus_null.add(figures.z_modulus_null);
     z_variance.add(figures.z_modulus_null_sd * figures.z_modulus_null_sd);
   }
   if (!std::isnan(figures.csci)) {
     csci.add(figures.csci);
+    csci_signflip.add(figures.csci_signflip);
     csci_variance.add(figures.csci_null_sd * figures.csci_null_sd);
   }
 }

@@ -52,6 +52,8 @@ enum class TensorFigure : std::uint8_t {
   kSeedCv,
   kZModulus,
   kCsci,
+  kZSignFlip,
+  kCsciSignFlip,
   kCount
 };
 inline constexpr std::size_t kTensorFigures = static_cast<std::size_t>(TensorFigure::kCount);
@@ -84,6 +86,8 @@ inline constexpr std::array<FigureRow, kTensorFigures> kFigureRows = {{
     {"seed_cv", "cv", true},
     {"z_modulus", "z_modulus", true, 0, 4},
     {"csci", "csci", true, 0, 4},
+    {"z_modulus_signflip", "z_modulus_signflip", true, 0, 4},
+    {"csci_signflip", "csci_signflip", true, 0, 4},
 }};
 
 struct MeasuredTensor {
@@ -115,7 +119,7 @@ struct UnmeasuredTensor {
 
 /// z_modulus and csci over tensors, unweighted, and what their means would be of noise.
 struct ScaleSpread {
-  Spread z_modulus, z_modulus_null, csci;
+  Spread z_modulus, z_modulus_null, z_modulus_signflip, csci, csci_signflip;
   Spread z_variance, csci_variance;  ///< squared standard deviations of the tensors' nulls
 
   void add(const MeasuredTensor& tensor);

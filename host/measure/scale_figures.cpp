@@ -1,6 +1,8 @@
 // Owns the slope over the scales, the correlation across them, and their closed forms for noise.
 #include "scale_figures.hpp"
 
+#include "haar_pyramid.hpp"
+
 #include <cmath>
 #include <cstddef>
 #include <numbers>
@@ -119,10 +121,6 @@ ScaleFigures scale_figures(std::int64_t size, std::span<const HaarLevel> levels)
   return out;
 }
 
-ScaleFigures scale_figures(const HaarPyramid& pyramid, std::int64_t size) {
-  return pyramid.is_finite() ? scale_figures(size, pyramid.levels()) : scale_nulls(size);
-}
-
 const char* missing_scales(std::int64_t size, const ScaleFigures& figures) {
   if (size < kLeastScaled) {
     return "fewer than 256 weights";
@@ -142,6 +140,8 @@ void MeanScales::add(std::int64_t size, const ScaleFigures& figures) {
   sums_.z_modulus_null_sd += square(figures.z_modulus_null_sd);
   sums_.csci += weight * figures.csci;
   sums_.csci_null_sd += square(figures.csci_null_sd);
+  sums_.z_modulus_signflip += weight * figures.z_modulus_signflip;
+  sums_.csci_signflip += weight * figures.csci_signflip;
 }
 
 ScaleFigures MeanScales::mean() const {
@@ -149,7 +149,9 @@ ScaleFigures MeanScales::mean() const {
           .z_modulus_null = sums_.z_modulus_null / weight_,
           .z_modulus_null_sd = std::sqrt(sums_.z_modulus_null_sd) / weight_,
           .csci = sums_.csci / weight_,
-          .csci_null_sd = std::sqrt(sums_.csci_null_sd) / weight_};
+          .csci_null_sd = std::sqrt(sums_.csci_null_sd) / weight_,
+          .z_modulus_signflip = sums_.z_modulus_signflip / weight_,
+          .csci_signflip = sums_.csci_signflip / weight_};
 }
 
 }  // namespace vindex::measure

@@ -13,10 +13,9 @@
 //   E I(j)   = -log2 sigma^2 - (psi(N_j/2) - ln(N_j/2)) / ln 2
 //   var I(j) = psi'(N_j/2) / ln^2 2
 // are exact, and so are mean and variance of the slope; csci has mean 0 and variance one over the
-// number of pairs.
+// number of pairs. Weights of another law, or of unequal sizes, have another csci without any order
+// among them: what random signs leave of it, for the same magnitudes where they are, is beside it.
 #pragma once
-
-#include "haar_pyramid.hpp"
 
 #include "core/constants.hpp"
 
@@ -35,7 +34,11 @@ struct ScaleFigures {
   double z_modulus_null_sd = kNaN;  ///< standard deviation for them
   double csci = kNaN;               ///< null 0
   double csci_null_sd = kNaN;
+  double z_modulus_signflip = kNaN;  ///< of the same magnitudes with random signs
+  double csci_signflip = kNaN;
 };
+
+struct HaarLevel;
 
 /// Nulls of a sequence of `size` weights, the rest NaN; all NaN for fewer than kLeastScaled.
 ScaleFigures scale_nulls(std::int64_t size);
@@ -43,9 +46,6 @@ ScaleFigures scale_nulls(std::int64_t size);
 /// `levels`: HaarPyramid::levels() of `size` weights. z_modulus is NaN where all differences of a
 /// level are 0, csci where all magnitudes of a level are equal.
 ScaleFigures scale_figures(std::int64_t size, std::span<const HaarLevel> levels);
-
-/// Of a sequence; figures NaN where a weight is not finite.
-ScaleFigures scale_figures(const HaarPyramid& pyramid, std::int64_t size);
 
 /// Why z_modulus or csci of `size` finite weights is NaN; empty where neither is.
 const char* missing_scales(std::int64_t size, const ScaleFigures& figures);
@@ -60,7 +60,8 @@ class MeanScales {
 
  private:
   double weight_ = 0.0;
-  ScaleFigures sums_ = {0.0, 0.0, 0.0, 0.0, 0.0};  ///< of the deviations: of their squares
+  ScaleFigures sums_ = {0.0, 0.0, 0.0, 0.0,
+                        0.0, 0.0, 0.0};  ///< of the deviations: of their squares
 };
 
 }  // namespace vindex::measure

@@ -3,6 +3,7 @@
 Usage: scales_with_numpy.py VINDEX DATA FOLDER. Every matrix, stack and 1-D tensor is checked, in the results file and in the JSON
 report; runs with other threads and with a budget that has matrices read in slabs must have the same bits."""
 
+import hashlib
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from test_script import call, fresh_folder
 
 VINDEX, DATA, FOLDER = sys.argv[1:4]
 MIXTURE = os.path.join(DATA, "gguf", "full", "kjv-moe-Q4_K_M.gguf")
-COLUMNS = ["z_modulus", "z_modulus_null", "z_modulus_null_sd", "csci", "csci_null_sd"]
+COLUMNS = ["z_modulus", "z_modulus_null", "z_modulus_null_sd", "csci", "csci_null_sd", "z_modulus_signflip", "csci_signflip"]
 LEAST = 64
 
 
@@ -44,6 +45,27 @@ def scales(values):
         found.append(np.nan if alike else np.corrcoef(child, parent)[0, 1])
         pairs.append(len(child))
     return slope, np.average(found, weights=pairs)
+
+
+def flipped(values, name):
+    """`values` with the signs of Philox4x32-10 in their order, under the key of `name` (tensor#slice)."""
+    key, low = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"), np.uint64(0xFFFFFFFF)
+    blocks = np.arange(-(-values.size // 128), dtype=np.uint64)
+    words = [blocks & low, blocks >> np.uint64(32), np.zeros_like(blocks), np.zeros_like(blocks)]
+    keys = [key & 0xFFFFFFFF, key >> 32]
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * words[0], np.uint64(0xCD9E8D57) * words[2]
+        words = [(b >> np.uint64(32)) ^ words[1] ^ np.uint64(keys[0]), b & low, (a >> np.uint64(32)) ^ words[3] ^ np.uint64(keys[1]), a & low]
+        keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    bits = np.stack(words, axis=1)[:, :, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)
+    return np.where(bits.ravel()[:values.size] == 1, -values.ravel(), values.ravel())
+
+
+def figures(values, name):
+    """The columns that are no null, by their names."""
+    z, csci = scales(values)
+    flipped_z, flipped_csci = scales(flipped(values, name)) if np.isfinite(values).all() else (np.nan, np.nan)
+    return {"z_modulus": z, "csci": csci, "z_modulus_signflip": flipped_z, "csci_signflip": flipped_csci}
 
 
 def same(value, wanted):
@@ -119,9 +141,9 @@ def check_planted():
                "model.layers.2.input_layernorm.weight": "all differences of some scale are equal: no csci",
                "model.layers.3.input_layernorm.weight": "holds values that are not finite"}
     for i, name in enumerate(table["tensor"]["name"]):
-        wanted = scales(from_bf16(tensors[name]))
-        found = table["tensor"]["z_modulus"][i], table["tensor"]["csci"][i]
-        assert same(found[0], wanted[0]) and same(found[1], wanted[1]), (name, found, wanted)
+        for column, wanted in figures(from_bf16(tensors[name]), name + "#-1").items():
+            found = table["tensor"][column][i]
+            assert same(found, wanted), (name, column, found, wanted)
         assert table["tensor"]["z_reason"][i] == reasons.get(name, ""), (name, table["tensor"]["z_reason"][i])
     for flags in (["--threads", "2"], ["--ram-budget", "40MiB"]):
         other, _ = measure(model, os.path.join(FOLDER, "other" + flags[1]), *flags)
@@ -140,14 +162,14 @@ def check_mixture():
         values = weights[name]
         rows = np.flatnonzero(table["matrix"]["tensor"] == name)
         slices = [values] if values.ndim < 3 else list(values)
-        wanted = [scales(one) for one in slices]
-        for row in rows:
-            place = max(0, table["matrix"]["slice"][row])
-            assert same(table["matrix"]["z_modulus"][row], wanted[place][0]), (name, place)
-            assert same(table["matrix"]["csci"][row], wanted[place][1]), (name, place)
+        keys = ["#-1"] if values.ndim < 3 else [f"#{place}" for place in range(len(values))]
+        wanted = [figures(one, name + key) for one, key in zip(slices, keys)]
+        for column in wanted[0]:
+            for row in rows:
+                place = max(0, table["matrix"]["slice"][row])
+                assert same(table["matrix"][column][row], wanted[place][column]), (name, column, place)
+            assert same(table["tensor"][column][i], np.mean([one[column] for one in wanted])), (name, column)
         matrices += len(rows)
-        assert same(table["tensor"]["z_modulus"][i], np.mean([z for z, _ in wanted])), name
-        assert same(table["tensor"]["csci"][i], np.mean([c for _, c in wanted])), name
         if len(rows) > 1:
             assert same(table["tensor"]["csci_null_sd"][i], table["matrix"]["csci_null_sd"][rows[0]] / np.sqrt(len(rows)))
     assert matrices > 100

@@ -164,8 +164,9 @@ CountingInput noise(std::int64_t rows, std::int64_t cols, bool in_memory) {
 
 std::vector<std::uint64_t> bits_of(const measure::ScaleFigures& figures) {
   std::vector<std::uint64_t> bits;
-  for (const double value : {figures.z_modulus, figures.z_modulus_null, figures.z_modulus_null_sd,
-                             figures.csci, figures.csci_null_sd}) {
+  for (const double value :
+       {figures.z_modulus, figures.z_modulus_null, figures.z_modulus_null_sd, figures.csci,
+        figures.csci_null_sd, figures.z_modulus_signflip, figures.csci_signflip}) {
     bits.push_back(std::bit_cast<std::uint64_t>(value));
   }
   return bits;
@@ -246,11 +247,11 @@ TEST(DecodedScalesTest, EveryFormatGivesThoseOfTheWholeMatrix) {
       const decode::EncodedMatrix& matrix = sample.matrix();
       std::vector<float> all(static_cast<std::size_t>(matrix.rows * matrix.cols));
       decode::decode_matrix(matrix, all.data(), matrix.cols);
-      measure::HaarPyramid pyramid(matrix.rows * matrix.cols);
-      pyramid.add(0, all);
-      const auto wanted = bits_of(scale_figures(pyramid, matrix.rows * matrix.cols));
-      EXPECT_EQ(bits_of(scales_of(matrix)), wanted);
-      SlabScales slabs(matrix.rows, matrix.cols);
+      measure::ScaleSums sums(matrix.rows * matrix.cols, 17);
+      sums.add(0, all);
+      const auto wanted = bits_of(sums.figures());
+      EXPECT_EQ(bits_of(scales_of(matrix, 17)), wanted);
+      SlabScales slabs(matrix.rows, matrix.cols, 17);
       const std::int64_t granularity = decode::column_granularity(*matrix.encoding);
       const std::int64_t cut = matrix.cols / 2 / granularity * granularity;
       if (cut > 0) {

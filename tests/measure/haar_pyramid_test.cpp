@@ -2,7 +2,7 @@
 // z_modulus and csci say of noise, of fractional noise, and of sorted weights.
 #include "measure/haar_pyramid.hpp"
 
-#include "measure/scale_figures.hpp"
+#include "measure/scale_sums.hpp"
 
 #include <gtest/gtest.h>
 
@@ -73,11 +73,10 @@ ScaleFigures plain_figures(const std::vector<float>& weights) {
   return {.z_modulus = (w * wxy - wx * wy) / (w * wxx - wx * wx), .csci = correlated / pairs};
 }
 
-ScaleFigures figures_of(const std::vector<float>& weights) {
-  const auto size = static_cast<std::int64_t>(weights.size());
-  HaarPyramid pyramid(size);
-  pyramid.add(0, weights);
-  return scale_figures(pyramid, size);
+ScaleFigures figures_of(std::vector<float> weights) {
+  ScaleSums sums(static_cast<std::int64_t>(weights.size()), 99);
+  sums.add(0, weights);
+  return sums.figures();
 }
 
 std::vector<std::uint64_t> bits_of(const HaarPyramid& pyramid) {
@@ -278,16 +277,11 @@ TEST(ScaleFiguresTest, SortedWeightsAreFarFromNoiseAndShuffledOnesAreNot) {
   const ScaleFigures sorted = figures_of(weights);
   EXPECT_LT(sorted.z_modulus, -1.5);
   EXPECT_GT(sorted.csci, 0.5);
+  // Sizes still lie in order where signs are random: the signs alone made the slope.
+  EXPECT_NEAR(sorted.z_modulus_signflip, 0.0, 5.0 * sorted.z_modulus_null_sd);
+  EXPECT_GT(sorted.csci_signflip, 20.0 * sorted.csci_null_sd);
+  EXPECT_LT(sorted.csci_signflip, sorted.csci - 20.0 * sorted.csci_null_sd);
   std::mt19937_64 engine(9);
-  std::vector<float> flipped = weights;
-  for (float& weight : flipped) {
-    weight = engine() % 2 == 0 ? weight : -weight;
-  }
-  // Sizes still lie in order: their signs alone made the slope.
-  const ScaleFigures signs = figures_of(flipped);
-  EXPECT_NEAR(signs.z_modulus, 0.0, 5.0 * signs.z_modulus_null_sd);
-  EXPECT_GT(signs.csci, 20.0 * signs.csci_null_sd);
-  EXPECT_LT(signs.csci, sorted.csci - 20.0 * signs.csci_null_sd);
   std::shuffle(weights.begin(), weights.end(), engine);
   const ScaleFigures shuffled = figures_of(weights);
   EXPECT_NEAR(shuffled.z_modulus, 0.0, 3.0 * shuffled.z_modulus_null_sd);
@@ -295,14 +289,48 @@ TEST(ScaleFiguresTest, SortedWeightsAreFarFromNoiseAndShuffledOnesAreNot) {
 }
 
 TEST(ScaleFiguresTest, SignFlipsLeaveNoiseNoise) {
-  std::vector<float> weights = normal(1U << 15U, 11);
-  std::mt19937_64 engine(12);
-  for (float& weight : weights) {
-    weight = engine() % 2 == 0 ? weight : -weight;
+  const ScaleFigures figures = figures_of(normal(1U << 15U, 11));
+  EXPECT_NE(figures.z_modulus_signflip, figures.z_modulus);
+  EXPECT_NEAR(figures.z_modulus_signflip, figures.z_modulus_null, 3.0 * figures.z_modulus_null_sd);
+  EXPECT_NEAR(figures.csci_signflip, 0.0, 3.0 * figures.csci_null_sd);
+}
+
+TEST(ScaleFiguresTest, SignFlipsTellTailsAndUnequalRowsFromOrder) {
+  std::mt19937_64 engine(21);
+  std::student_t_distribution<double> tails(4.0);
+  std::vector<float> heavy(1U << 16U);
+  for (float& weight : heavy) {
+    weight = static_cast<float>(tails(engine));
   }
-  const ScaleFigures figures = figures_of(weights);
-  EXPECT_NEAR(figures.z_modulus, figures.z_modulus_null, 3.0 * figures.z_modulus_null_sd);
-  EXPECT_NEAR(figures.csci, 0.0, 3.0 * figures.csci_null_sd);
+  std::vector<float> rows = normal(1U << 16U, 22);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i] *= (i >> 8U) % 3 == 0 ? 3.0F : 1.0F;
+  }
+  for (const std::vector<float>& weights : {heavy, rows}) {
+    const ScaleFigures figures = figures_of(weights);
+    EXPECT_GT(figures.csci, 20.0 * figures.csci_null_sd);
+    EXPECT_NEAR(figures.csci, figures.csci_signflip, 0.05);
+  }
+}
+
+TEST(ScaleFiguresTest, SignsAreThoseOfTheirPlaces) {
+  const std::vector<float> weights = normal(5000, 13);
+  std::vector<float> whole = weights;
+  flip_scale_signs(7, 0, whole);
+  std::size_t flipped = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(std::abs(whole[i]), std::abs(weights[i]));
+    flipped += std::signbit(whole[i]) != std::signbit(weights[i]) ? 1U : 0U;
+  }
+  EXPECT_NEAR(static_cast<double>(flipped), 2500.0, 150.0);
+  for (const std::size_t step : {1U, 31U, 32U, 128U, 777U}) {
+    std::vector<float> parts = weights;
+    for (std::size_t first = 0; first < parts.size(); first += step) {
+      flip_scale_signs(7, static_cast<std::int64_t>(first),
+                       std::span(parts).subspan(first, std::min(step, parts.size() - first)));
+    }
+    EXPECT_EQ(parts, whole) << step;
+  }
 }
 
 TEST(ScaleFiguresTest, SaysWhyThereAreNone) {
@@ -341,10 +369,13 @@ TEST(ScaleFiguresTest, SaysWhyThereAreNone) {
 TEST(MeanScalesTest, IsTheMeanOfItsSlices) {
   MeanScales mean;
   const ScaleFigures nulls = scale_nulls(4096);
-  mean.add(4096, {0.1, nulls.z_modulus_null, nulls.z_modulus_null_sd, 0.3, nulls.csci_null_sd});
-  mean.add(4096, {0.3, nulls.z_modulus_null, nulls.z_modulus_null_sd, 0.1, nulls.csci_null_sd});
+  mean.add(4096,
+           {0.1, nulls.z_modulus_null, nulls.z_modulus_null_sd, 0.3, nulls.csci_null_sd, 0.0, 0.5});
+  mean.add(4096,
+           {0.3, nulls.z_modulus_null, nulls.z_modulus_null_sd, 0.1, nulls.csci_null_sd, 0.0, 0.3});
   EXPECT_DOUBLE_EQ(mean.mean().z_modulus, 0.2);
   EXPECT_DOUBLE_EQ(mean.mean().csci, 0.2);
+  EXPECT_DOUBLE_EQ(mean.mean().csci_signflip, 0.4);
   EXPECT_DOUBLE_EQ(mean.mean().z_modulus_null_sd, nulls.z_modulus_null_sd / std::sqrt(2.0));
   EXPECT_DOUBLE_EQ(mean.mean().csci_null_sd, nulls.csci_null_sd / std::sqrt(2.0));
   EXPECT_TRUE(std::isnan(MeanScales().mean().csci));

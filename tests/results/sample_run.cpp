@@ -92,7 +92,7 @@ RunDescription sample_run(const SampleOptions& options) {
     run.tensor_samples.back() = {.organ_class = "norm",
                                  .angles = measure::sample_angles(values, true),
                                  .missing = "a remark",
-                                 .scales = {-0.5, 0.001, 0.25, 0.125, 0.0625},
+                                 .scales = {-0.5, 0.001, 0.25, 0.125, 0.0625, 0.5, 0.75},
                                  .scales_missing = "another"};
   }
   return run;

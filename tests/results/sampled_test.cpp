@@ -140,7 +140,9 @@ TEST_F(Sampled, AFileOf13HasAnglesAndNoScales) {
     store->publish_file();
   }
   std::filesystem::remove_all(file_ + ".parts");
-  make_older("1.3", {"z_modulus", "z_modulus_null", "z_modulus_null_sd", "csci", "csci_null_sd"},
+  make_older("1.3",
+             {"z_modulus", "z_modulus_null", "z_modulus_null_sd", "csci", "csci_null_sd",
+              "z_modulus_signflip", "csci_signflip"},
              {"z_reason"});
   EXPECT_EQ(validate_file(file_), std::vector<std::string>());
   {

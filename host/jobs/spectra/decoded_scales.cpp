@@ -1,4 +1,4 @@
-// Owns decoding piece by piece for a Haar pyramid.
+// Owns decoding piece by piece for sums over scales.
 #include "decoded_scales.hpp"
 
 #include "decode/decode_matrix.hpp"
@@ -16,7 +16,7 @@ constexpr std::int64_t kDecodedAtOnce = static_cast<std::int64_t>(kDecodedBytes 
 }  // namespace
 
 void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
-                 measure::HaarPyramid& pyramid) {
+                 measure::ScaleSums& sums) {
   const std::int64_t granularity = decode::column_granularity(*view.encoding);
   const std::int64_t width =
       std::min(view.cols, std::max(granularity, kDecodedAtOnce / granularity * granularity));
@@ -33,27 +33,27 @@ void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
       decode::decode_matrix(cols == view.cols ? strip : decode::column_slab(strip, col, cols),
                             values.data(), cols);
       const std::int64_t first = (view.first_row + row) * whole_cols + view.first_col + col;
-      const std::span<const float> decoded(values.data(), static_cast<std::size_t>(rows * cols));
+      const std::span<float> decoded(values.data(), static_cast<std::size_t>(rows * cols));
       if (cols == whole_cols) {
-        pyramid.add(first, decoded);
+        sums.add(first, decoded);
         continue;
       }
       for (std::int64_t r = 0; r < rows; ++r) {
-        pyramid.add(first + r * whole_cols, decoded.subspan(static_cast<std::size_t>(r * cols),
-                                                            static_cast<std::size_t>(cols)));
+        sums.add(first + r * whole_cols, decoded.subspan(static_cast<std::size_t>(r * cols),
+                                                         static_cast<std::size_t>(cols)));
       }
     }
   }
 }
 
-measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix) {
+measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix, std::uint64_t key) {
   const std::int64_t size = matrix.rows * matrix.cols;
   if (size < measure::kLeastScaled) {
     return {};
   }
-  measure::HaarPyramid pyramid(size);
-  add_decoded(matrix, matrix.cols, pyramid);
-  return scale_figures(pyramid, size);
+  measure::ScaleSums sums(size, key);
+  add_decoded(matrix, matrix.cols, sums);
+  return sums.figures();
 }
 
 void SlabScales::add(const decode::EncodedMatrix& slab) {
@@ -70,9 +70,9 @@ void SlabScales::add(const decode::EncodedMatrix& slab) {
   }
   const std::int64_t skipped = next - first;
   if (is_rows) {
-    add_decoded(decode::row_slab(slab, skipped, count - skipped), cols_, pyramid_);
+    add_decoded(decode::row_slab(slab, skipped, count - skipped), cols_, sums_);
   } else {
-    add_decoded(decode::column_slab(slab, skipped, count - skipped), cols_, pyramid_);
+    add_decoded(decode::column_slab(slab, skipped, count - skipped), cols_, sums_);
   }
   next = first + count;
 }

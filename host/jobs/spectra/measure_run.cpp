@@ -149,18 +149,16 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
 constexpr std::int64_t kSampleSlab = 1 << 20;
 
 /// Every so-manyth value, and `scales` gets all of them.
-std::vector<float> read_sample(engine::SourceWatch& watch, const model::MatrixRecord& record,
-                               SlabScales& scales) {
-  const std::int64_t rows = record.stored_rows();
-  const std::int64_t cols = record.stored_cols();
+std::vector<float> read_sample(measure::MatrixInput& input, SlabScales& scales) {
+  const std::int64_t rows = input.rows();
+  const std::int64_t cols = input.cols();
   std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
   const std::int64_t stride = measure::sample_stride(rows * cols);
-  const auto input = engine::make_streamed_input(watch, record);
   // A 1-D tensor is one row: it is cut by columns, at blocks.
-  const std::int64_t unit = decode::column_granularity(record.encoding);
+  const std::int64_t unit = decode::column_granularity(input.encoding());
   const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
   for (std::int64_t first = 0; first < cols; first += step) {
-    const decode::EncodedMatrix slab = input->column_slab(first, std::min(step, cols - first));
+    const decode::EncodedMatrix slab = input.column_slab(first, std::min(step, cols - first));
     decode::decode_strided(slab, cols, stride, sample);
     scales.add(slab);
   }
@@ -190,8 +188,9 @@ void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor
     return;
   }
   try {
-    SlabScales scales(record.stored_rows(), record.stored_cols());
-    std::vector<float> sample = read_sample(watch, record, scales);
+    const auto input = engine::make_streamed_input(watch, record);
+    SlabScales scales(input->rows(), input->cols(), input->sign_flip_key());
+    std::vector<float> sample = read_sample(*input, scales);
     out.scales = scales.figures();
     out.scales_missing = scales.is_finite() ? measure::missing_scales(tensor.count, out.scales)
                                             : "holds values that are not finite";

@@ -47,7 +47,7 @@ constexpr std::array<SampleColumn, 2> kQq = {{
 
 using measure::ScaleFigures;
 
-constexpr std::array<ScaleColumn, 5> kScaleColumns = {{
+constexpr std::array<ScaleColumn, 7> kScaleColumns = {{
     {"z_modulus", "slope over log2 scale of -log2 of the mean squared Haar coefficient",
      &ScaleFigures::z_modulus},
     {"z_modulus_null", "mean of z_modulus for as many independent normal numbers",
@@ -58,6 +58,10 @@ constexpr std::array<ScaleColumn, 5> kScaleColumns = {{
      &ScaleFigures::csci},
     {"csci_null_sd", "standard deviation of csci for as many independent normal numbers",
      &ScaleFigures::csci_null_sd},
+    {"z_modulus_signflip", "z_modulus of the same magnitudes with random signs",
+     &ScaleFigures::z_modulus_signflip},
+    {"csci_signflip", "csci of the same magnitudes with random signs",
+     &ScaleFigures::csci_signflip},
 }};
 
 }  // namespace

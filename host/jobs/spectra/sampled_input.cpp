@@ -17,12 +17,12 @@ std::uint64_t sample_bytes(std::int64_t weights) {
 }
 
 std::uint64_t scale_bytes_in_memory(std::int64_t weights) {
-  return kDecodedBytes + measure::HaarPyramid::bytes_in_order(weights);
+  return kDecodedBytes + 2 * measure::HaarPyramid::bytes_in_order(weights);
 }
 
 std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
-  return kDecodedBytes + (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
-                                       : measure::HaarPyramid::bytes_by_columns(rows, cols));
+  return kDecodedBytes + 2 * (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
+                                           : measure::HaarPyramid::bytes_by_columns(rows, cols));
 }
 
 SampledInput::SampledInput(measure::MatrixInput& inner, ScaleThreads* threads)
@@ -56,7 +56,7 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
     return slab;
   }
   if (!was_asked_ && inner().rows() * inner().cols() >= measure::kLeastScaled) {
-    slabs_.emplace(inner().rows(), inner().cols());
+    slabs_.emplace(inner().rows(), inner().cols(), inner().sign_flip_key());
   }
   was_asked_ = true;
   if (slabs_) {
@@ -87,7 +87,7 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
 void SampledInput::take_all() {
   const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
   missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
-  scales_ = scales_of(whole);
+  scales_ = scales_of(whole, inner().sign_flip_key());
 }
 
 void SampledInput::release() {
