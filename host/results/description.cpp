@@ -94,6 +94,7 @@ FileDescription describe(const RunDescription& run) {
       entry.angles = sample.angles;
       entry.scales = sample.scales;
       entry.scales_missing = printable(sample.scales_missing);
+      entry.block_scales = sample.block_scales;
       if (!sample.missing.empty()) {
         entry.reason += (entry.reason.empty() ? "" : "; ") + printable(sample.missing);
       }

@@ -58,6 +58,7 @@ struct TensorSample {
   std::string missing = {};           ///< why such a tensor has none
   measure::ScaleFigures scales = {};  ///< of 1-D tensors too
   std::string scales_missing = {};    ///< why a figure of those is NaN
+  BlockScales block_scales = {};      ///< of float8 tensors
 };
 
 /// Everything about a run that is not a row. JSON members are whole documents.

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -118,6 +119,24 @@ void add_scales(results::SideTable& table, const std::vector<TensorRow>& rows) {
                       &TensorRow::scales_missing);
 }
 
+/// Where a tensor of the model has any.
+void add_block_scales(results::SideTable& table, std::span<const results::TensorEntry> tensors) {
+  using results::TensorEntry;
+  const bool any = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& tensor) {
+    return tensor.block_scales.count > 0;
+  });
+  if (!any) {
+    return;
+  }
+  results::add_column(table, tensors, "scale_count", "1", "scales of a float8 tensor's blocks",
+                      [](const TensorEntry& tensor) { return tensor.block_scales.count; });
+  results::add_column(table, tensors, "scale_mean", "1", "their mean",
+                      [](const TensorEntry& tensor) { return tensor.block_scales.mean; });
+  results::add_column(table, tensors, "scale_cv", "1",
+                      "their population standard deviation over their mean",
+                      [](const TensorEntry& tensor) { return tensor.block_scales.cv; });
+}
+
 /// Class and angles; the angles of a matrix are in its rows.
 void add_samples(results::SideTable& table, std::span<const results::TensorEntry> tensors) {
   results::add_column(table, tensors, "organ_class", "", "kind of tensor by its name",
@@ -196,6 +215,7 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors,
   }
   if (samples == TensorSamples::kScales) {
     add_scales(table, all);
+    add_block_scales(table, tensors);
   }
   return table;
 }

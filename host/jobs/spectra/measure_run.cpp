@@ -27,6 +27,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -201,6 +203,57 @@ void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor
   }
 }
 
+/// Adds the scales of `matrix` to those of its tensor. Scales of a type that is not decoded count
+/// for nothing.
+void add_block_scales(engine::SourceWatch& watch, const model::MatrixRecord& matrix,
+                      decode::Moments& moments) {
+  for (const model::CompanionPart& companion : matrix.companions) {
+    const decode::Encoding encoding = decode::plain_encoding(companion.type);
+    const std::int64_t count = companion.part.rows * companion.part.cols;
+    if (companion.role != decode::CompanionRole::kScale || count <= 0 ||
+        !decode::is_decodable(encoding)) {
+      continue;
+    }
+    const input::StoredTensor& stored =
+        watch.files().tensors[static_cast<std::size_t>(companion.part.tensor)];
+    std::vector<std::byte> bytes(companion.part.bytes);
+    watch.files().shards[static_cast<std::size_t>(stored.shard)].source->read(companion.part.offset,
+                                                                              bytes);
+    watch.was_read(companion.part.tensor);
+    decode::EncodedMatrix view;
+    view.encoding = &encoding;
+    view.rows = 1;
+    view.cols = count;
+    view.codes = bytes.data();
+    view.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
+    std::vector<float> values(static_cast<std::size_t>(count));
+    decode::decode_matrix(view, values.data(), count);
+    moments = decode::merge(moments, decode::moments_of(values.data(), 1, count, count));
+  }
+}
+
+/// Of the selected matrices in blocks of float8, gathered by their tensors.
+void add_block_scales(const engine::SelectedModel& model, results::RunDescription& description) {
+  engine::SourceWatch watch(model.files);
+  std::unordered_map<std::string_view, decode::Moments> of_tensor;
+  for (const std::int64_t selected : model.selected) {
+    const model::MatrixRecord& matrix = model.index.matrices[static_cast<std::size_t>(selected)];
+    if (matrix.table == model::ResultTable::kMatrix &&
+        matrix.encoding.scheme == decode::Scheme::kFp8Block && matrix.unsupported.empty()) {
+      add_block_scales(watch, matrix, of_tensor[matrix.tensor]);
+    }
+  }
+  watch.require_unchanged();
+  for (std::size_t i = 0; i < model.index.tensors.size(); ++i) {
+    const auto found = of_tensor.find(model.index.tensors[i].name);
+    if (found != of_tensor.end() && found->second.count > 0) {
+      const decode::Moments& moments = found->second;
+      description.tensor_samples[i].block_scales = {
+          moments.count, moments.mean, decode::standard_deviation(moments) / moments.mean};
+    }
+  }
+}
+
 /// Completes `description` with the classes of all tensors and the angles of those of one side, and
 /// with how they are made. A tensor that cannot be read or decoded says why. Memory: one sample and
 /// a slab. Errors: SystemError E-INPUT-CHANGED.
@@ -260,6 +313,7 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   run.description = describe_run(settings, model, backends, *run.reader);
   if (settings.class_of != nullptr) {
     add_samples(settings, model, run.description);
+    add_block_scales(model, run.description);
   }
   engine::add_warnings(model.files, model.index, "", run.messages);
   run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());

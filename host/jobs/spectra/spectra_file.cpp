@@ -153,6 +153,15 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
       }
     }
   }
+  if (file.exists("/tensor/scale_count")) {
+    const auto numbers =
+        results::read_numbers<std::int64_t>(file, "/tensor/scale_count", {names.size()});
+    const auto means = results::read_numbers<double>(file, "/tensor/scale_mean", {names.size()});
+    const auto cvs = results::read_numbers<double>(file, "/tensor/scale_cv", {names.size()});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      out.tensors[i].block_scales = {numbers[i], means[i], cvs[i]};
+    }
+  }
   for (results::TensorEntry& tensor : out.tensors) {
     tensor.angles.is_constant = tensor.angles.theta_seed == 0.0;
   }
