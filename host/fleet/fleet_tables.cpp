@@ -127,7 +127,7 @@ std::vector<std::string> fit_cells(const std::string& name, const char* of, cons
           std::isnan(fit.p) ? "-" : fmt::format("{:.4f}", fit.p)};
 }
 
-FleetTable scale_table(std::span<const FleetModel> models) {
+FleetTable scale_law_table(std::span<const FleetModel> models) {
   FleetTable table{
       .title = "Law of scale: figures against ln(parameters)",
       .rows = {{"figure", "models", "n", "slope", "95 %", "p"}},
@@ -171,7 +171,7 @@ std::vector<FleetTable> fleet_tables(std::span<const FleetModel> models) {
   if (order.size() < 2) {
     return {};
   }
-  return {part_table(order), attention_table(order), card_table(order), scale_table(models)};
+  return {part_table(order), attention_table(order), card_table(order), scale_law_table(models)};
 }
 
 }  // namespace vindex::fleet

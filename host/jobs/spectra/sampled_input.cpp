@@ -6,6 +6,8 @@
 #include "measure/sample_angles.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <utility>
 
 namespace vindex::jobs {
@@ -14,23 +16,57 @@ std::uint64_t sample_bytes(std::int64_t weights) {
   return sizeof(float) * static_cast<std::uint64_t>(measure::sample_size(weights));
 }
 
-SampledInput::SampledInput(measure::MatrixInput& inner)
+std::uint64_t scale_bytes_in_memory(std::int64_t weights) {
+  return kDecodedBytes + 2 * measure::HaarPyramid::bytes_in_order(weights);
+}
+
+std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
+  return kDecodedBytes + 2 * (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
+                                           : measure::HaarPyramid::bytes_by_columns(rows, cols));
+}
+
+SampledInput::SampledInput(measure::MatrixInput& inner, ScaleThreads* threads)
     : ForwardingInput(inner),
       stride_(measure::sample_stride(inner.rows() * inner.cols())),
       sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
-      missing_(static_cast<std::int64_t>(sample_.size())) {}
+      missing_(static_cast<std::int64_t>(sample_.size())),
+      threads_(threads) {}
+
+SampledInput::~SampledInput() { wait(); }
+
+void SampledInput::wait() const {
+  if (taken_all_.valid()) {
+    taken_all_.wait();
+  }
+}
 
 decode::EncodedMatrix SampledInput::row_slab(std::int64_t first, std::int64_t count) {
+  wait();
   return seen(inner().row_slab(first, count));
 }
 
 decode::EncodedMatrix SampledInput::column_slab(std::int64_t first, std::int64_t count) {
+  wait();
   return seen(inner().column_slab(first, count));
 }
 
 decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
+  if (inner().in_memory()) {
+    was_asked_ = true;
+    return slab;
+  }
+  if (!was_asked_ && inner().rows() * inner().cols() >= measure::kLeastScaled) {
+    slabs_.emplace(inner().rows(), inner().cols(), inner().sign_flip_key());
+  }
   was_asked_ = true;
-  if (missing_ == 0 || inner().in_memory()) {
+  if (slabs_) {
+    slabs_->add(slab);
+    if (slabs_->is_complete()) {
+      scales_ = slabs_->figures();
+      slabs_.reset();
+    }
+  }
+  if (missing_ == 0) {
     return slab;
   }
   // Slabs may overlap or come again: rows that were taken are not counted twice.
@@ -48,16 +84,48 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
   return slab;
 }
 
-void SampledInput::release() {
-  if (was_asked_ && missing_ > 0 && inner().in_memory()) {
-    missing_ -= decode::decode_strided(inner().row_slab(0, inner().rows()), inner().cols(), stride_,
-                                       sample_);
-  }
-  inner().release();
+void SampledInput::take_all() {
+  const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
+  missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
+  scales_ = scales_of(whole, inner().sign_flip_key());
 }
 
-std::vector<float> SampledInput::take_sample() {
-  return missing_ == 0 ? std::move(sample_) : std::vector<float>();
+void SampledInput::release() {
+  if (taken_all_.valid()) {
+    return;  // released there
+  }
+  if (!was_asked_ || missing_ == 0 || !inner().in_memory()) {
+    inner().release();
+    return;
+  }
+  if (threads_ == nullptr) {
+    take_all();
+    inner().release();
+    return;
+  }
+  auto done = std::make_shared<std::promise<void>>();
+  taken_all_ = done->get_future().share();
+  threads_->run([this, done] {
+    std::exception_ptr trouble;
+    try {
+      take_all();
+    } catch (...) {
+      trouble = std::current_exception();
+    }
+    inner().release();
+    if (trouble != nullptr) {
+      done->set_exception(trouble);
+    } else {
+      done->set_value();
+    }
+  });
+}
+
+TakenSample SampledInput::take_sample() {
+  if (taken_all_.valid()) {
+    taken_all_.get();
+  }
+  return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }
 
 }  // namespace vindex::jobs
