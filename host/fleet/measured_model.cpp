@@ -263,6 +263,9 @@ GroupFigures figures_where(const ModelMeasure& model, Wanted wanted) {
     out.var64_null.add(mean(TensorFigure::kVarAt64Null), weight);
     out.var64_over_null.add(mean(TensorFigure::kVarAt64) / mean(TensorFigure::kVarAt64Null),
                             weight);
+    out.var64_excess.add((mean(TensorFigure::kVarAt64) - mean(TensorFigure::kVarAt64Null)) /
+                             (1.0 - mean(TensorFigure::kVarAt64Null)),
+                         weight);
     out.erank_over_null.add(
         mean(TensorFigure::kEffectiveRank) / mean(TensorFigure::kEffectiveRankNull), weight);
     out.scales.add(tensor);

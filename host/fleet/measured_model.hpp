@@ -158,6 +158,7 @@ struct GroupFigures {
   Spread theta_seed, theta_seed_null;
   Spread var64, var64_null;                 ///< weighted
   Spread var64_over_null, erank_over_null;  ///< weighted means of the matrices' ratios
+  Spread var64_excess;  ///< of (var64 - null) / (1 - null): its share above the null, for any shape
   ScaleSpread scales;
 };
 
