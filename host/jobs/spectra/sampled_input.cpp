@@ -25,12 +25,16 @@ std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
                                            : measure::HaarPyramid::bytes_by_columns(rows, cols));
 }
 
-SampledInput::SampledInput(measure::MatrixInput& inner, ScaleThreads* threads)
+SampledInput::SampledInput(measure::MatrixInput& inner, bool with_signs, ScaleThreads* threads)
     : ForwardingInput(inner),
       stride_(measure::sample_stride(inner.rows() * inner.cols())),
       sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
       missing_(static_cast<std::int64_t>(sample_.size())),
-      threads_(threads) {}
+      threads_(threads) {
+  if (with_signs) {
+    sign_key_ = inner.sign_flip_key();
+  }
+}
 
 SampledInput::~SampledInput() { wait(); }
 
@@ -56,7 +60,7 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
     return slab;
   }
   if (!was_asked_ && inner().rows() * inner().cols() >= measure::kLeastScaled) {
-    slabs_.emplace(inner().rows(), inner().cols(), inner().sign_flip_key());
+    slabs_.emplace(inner().rows(), inner().cols(), sign_key_);
   }
   was_asked_ = true;
   if (slabs_) {
@@ -87,7 +91,7 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
 void SampledInput::take_all() {
   const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
   missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
-  scales_ = scales_of(whole, inner().sign_flip_key());
+  scales_ = scales_of(whole, sign_key_);
 }
 
 void SampledInput::release() {

@@ -31,9 +31,11 @@ struct TakenSample {
 
 class SampledInput final : public measure::ForwardingInput {
  public:
-  /// `inner` and `threads` must outlive it. With `threads` a matrix in memory is looked at by one
-  /// of them, which then releases `inner`; release() does not wait for it.
-  explicit SampledInput(measure::MatrixInput& inner, ScaleThreads* threads = nullptr);
+  /// `inner` and `threads` must outlive it. `with_signs`: figures of random signs too. With
+  /// `threads` a matrix in memory is looked at by one of them, which then releases `inner`;
+  /// release() does not wait for it.
+  explicit SampledInput(measure::MatrixInput& inner, bool with_signs = false,
+                        ScaleThreads* threads = nullptr);
   ~SampledInput() override;
   SampledInput(const SampledInput&) = delete;
   SampledInput& operator=(const SampledInput&) = delete;
@@ -57,6 +59,7 @@ class SampledInput final : public measure::ForwardingInput {
   std::optional<SlabScales> slabs_;  ///< of a streamed matrix, until all of it was seen
   measure::ScaleFigures scales_;
   bool was_asked_ = false;
+  std::optional<std::uint64_t> sign_key_;
   ScaleThreads* threads_;
   std::shared_future<void> taken_all_;  ///< where one of the threads has it
 };
