@@ -39,8 +39,8 @@ SampledInput::SampledInput(measure::MatrixInput& inner, bool with_signs, ScaleTh
 SampledInput::~SampledInput() { wait(); }
 
 void SampledInput::wait() const {
-  if (taken_all_.valid()) {
-    taken_all_.wait();
+  if (looked_ != nullptr) {
+    looked_->done.wait(false);
   }
 }
 
@@ -95,7 +95,7 @@ void SampledInput::take_all() {
 }
 
 void SampledInput::release() {
-  if (taken_all_.valid()) {
+  if (looked_ != nullptr) {
     return;  // released there
   }
   if (!was_asked_ || missing_ == 0 || !inner().in_memory()) {
@@ -107,27 +107,24 @@ void SampledInput::release() {
     inner().release();
     return;
   }
-  auto done = std::make_shared<std::promise<void>>();
-  taken_all_ = done->get_future().share();
-  threads_->run([this, done] {
-    std::exception_ptr trouble;
+  looked_ = std::make_shared<Looked>();
+  // Waiters may end this object once it is done: the thread keeps what it says it with.
+  threads_->run([this, looked = looked_] {
     try {
       take_all();
     } catch (...) {
-      trouble = std::current_exception();
+      looked->trouble = std::current_exception();
     }
     inner().release();
-    if (trouble != nullptr) {
-      done->set_exception(trouble);
-    } else {
-      done->set_value();
-    }
+    looked->done = true;
+    looked->done.notify_all();
   });
 }
 
 TakenSample SampledInput::take_sample() {
-  if (taken_all_.valid()) {
-    taken_all_.get();
+  wait();
+  if (looked_ != nullptr && looked_->trouble != nullptr) {
+    std::rethrow_exception(looked_->trouble);
   }
   return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }

@@ -8,8 +8,10 @@
 
 #include "measure/derived_input.hpp"
 
+#include <atomic>
 #include <cstdint>
-#include <future>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -61,7 +63,12 @@ class SampledInput final : public measure::ForwardingInput {
   bool was_asked_ = false;
   std::optional<std::uint64_t> sign_key_;
   ScaleThreads* threads_;
-  std::shared_future<void> taken_all_;  ///< where one of the threads has it
+  /// What one of the threads says when it has looked at all weights.
+  struct Looked {
+    std::atomic<bool> done = false;
+    std::exception_ptr trouble;
+  };
+  std::shared_ptr<Looked> looked_;  ///< where one of them has it
 };
 
 }  // namespace vindex::jobs
