@@ -1,13 +1,16 @@
-// The command organ extract: a model taken apart, tensor by tensor.
+// The command organ extract: a model taken apart, tensor by tensor; or many of them.
 #include "organ.hpp"
 
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
+#include "fleet/dissect.hpp"
 #include "organ/extract.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -45,8 +48,75 @@ std::string extract_text(const organ::ExtractSettings& settings,
   return text;
 }
 
-Ending run_extract(const organ::ExtractSettings& given, const Session& session, bool json) {
-  organ::ExtractSettings settings = given;
+struct ExtractFlags {
+  organ::ExtractSettings settings;
+  std::vector<std::string> models, fleet;
+  bool json = false;
+};
+
+/// Every model into a folder of its own; one that fails is a row, the others go on.
+Ending run_dissection(const ExtractFlags& flags, const Session& session) {
+  organ::ExtractSettings settings = flags.settings;
+  settings.tool = program_name();
+  settings.stop = catch_stop_signals();
+  const std::string folder = settings.output;
+  const fleet::EarlierSeconds earlier = fleet::earlier_dissection(folder);
+  std::vector<fleet::DissectedModel> models;
+  std::optional<ExitCode> first_code;
+  std::string first_trouble;
+  const auto count_done = [&] {
+    return std::count_if(models.begin(), models.end(),
+                         [](const auto& model) { return model.report.has_value(); });
+  };
+  for (const fleet::NamedModel& named : fleet::models_to_dissect(flags.models, flags.fleet)) {
+    fleet::DissectedModel model;
+    try {
+      model = fleet::dissect(named, folder, settings, earlier);
+    } catch (const Error& error) {
+      model = {.name = named.name, .path = named.path, .folder = {}, .failure = error.what()};
+      say(session, fmt::format("{}: {}", printable(named.name), error.what()));
+      if (!first_code) {
+        first_code = error.exit_code();
+        first_trouble = error.what();
+      }
+    }
+    if (model.report && model.report->stopped) {
+      return stopped_early(fmt::format("{} models lie whole in {}; the same command goes on",
+                                       count_done(), printable(folder)));
+    }
+    if (model.report && !model.earlier) {
+      say_warnings(session, model.report->warnings);
+      say(session, fmt::format("{}: {}", printable(named.name),
+                               rate_text(model.report->bytes, model.report->seconds)));
+    }
+    models.push_back(std::move(model));
+    if (count_done() > 0) {
+      fleet::write_dissection(folder, models, settings.by_reference);
+    }
+  }
+  if (flags.json) {
+    print_result(fleet::dissection_json(models, settings.by_reference));
+  } else if (!session.quiet) {
+    print_result(fleet::dissection_text(models, text_width(STDOUT_FILENO), settings.by_reference));
+  }
+  if (!first_code) {
+    return Ending();
+  }
+  return Ending(*first_code,
+                fmt::format("{} ({} of {} models not taken apart)", first_trouble,
+                            models.size() - static_cast<std::size_t>(count_done()), models.size()));
+}
+
+Ending run_extract(const ExtractFlags& flags, const Session& session) {
+  if (flags.models.empty() && flags.fleet.empty()) {
+    throw UsageError("E-USAGE", "a MODEL or --fleet DIR is expected");
+  }
+  if (flags.models.size() != 1 || !flags.fleet.empty()) {
+    return run_dissection(flags, session);
+  }
+  const bool json = flags.json;
+  organ::ExtractSettings settings = flags.settings;
+  settings.model = flags.models.front();
   settings.tool = program_name();
   settings.stop = catch_stop_signals();
   const organ::ExtractReport report = organ::extract(settings);
@@ -63,22 +133,23 @@ Ending run_extract(const organ::ExtractSettings& given, const Session& session, 
 }  // namespace
 
 void add_organ_extract(CLI::App& organ, Session& session) {
-  struct Options {
-    organ::ExtractSettings settings;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExtractFlags>();
   organ::ExtractSettings& settings = options->settings;
   CLI::App* verb = organ.add_subcommand(
       "extract",
-      "Split a model: a valid GGUF for each tensor, and a manifest\n\n"
+      "Split models: a valid GGUF for each tensor, and a manifest\n\n"
       "Examples:\n  vindex organ extract model.gguf -o organs\n"
       "  vindex organ extract model-00001-of-00005.gguf -o organs --by-reference\n"
       "  vindex organ extract model.gguf -o ffn --type organ --layers 5-20\n"
+      "  vindex organ extract A.gguf B.gguf C.gguf -o fleet    each in fleet/NAME\n"
+      "  vindex organ extract --fleet MODELS -o fleet    the same command resumes\n"
       "`vindex organ assemble organs -o again.gguf` gives back the same bytes.");
-  verb->add_option("model", settings.model, "GGUF file, split or folder; or safetensors")
+  verb->add_option("model", options->models, "GGUF files, splits or folders; or safetensors");
+  verb->add_option("--fleet", options->fleet, "Every model at or below these folders");
+  verb->add_option("-o,--output", settings.output,
+                   "Folder to create; of several models one that gets a folder for each, and "
+                   "dissection_report.json")
       ->required();
-  verb->add_option("-o,--output", settings.output, "Folder to create")->required();
   verb->add_flag("--by-reference", settings.by_reference,
                  "Copy nothing: the manifest says where the bytes lie");
   verb->add_flag("--digests", settings.digests,
@@ -93,8 +164,7 @@ void add_organ_extract(CLI::App& organ, Session& session) {
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   verb->add_flag("--json", options->json, "Report as one JSON document");
-  on_choice(*verb, session,
-            [&session, options] { return run_extract(options->settings, session, options->json); });
+  on_choice(*verb, session, [&session, options] { return run_extract(*options, session); });
 }
 
 }  // namespace vindex::apps

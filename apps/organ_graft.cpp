@@ -50,6 +50,7 @@ Ending run_graft(const GraftFlags& flags, const Session& session) {
     throw UsageError("E-USAGE", "--output is missing; --dry-run needs none");
   }
   settings.stop = catch_stop_signals();
+  settings.tool = program_name();
   const ReportFile file(flags.report, "organ-graft/1", {settings.output});
   const organ::GraftReport report = organ::graft_models(settings);
   file.report(
@@ -73,13 +74,16 @@ void add_organ_graft(CLI::App& organ, Session& session) {
       "  vindex organ graft --source DEEP --target B -o C.gguf --map 5-20:8-23 \\\n"
       "    --type organ\n"
       "  vindex organ graft --source A --target B -o C.gguf --type embed --layers -1\n"
+      "  vindex organ graft --source organs-a --target organs-b -o organs-c --type ffn\n"
       "The result is the host (target) everywhere, metadata and tokenizer too, except for "
       "the tensors of the classes in --type and the donor's blocks in --layers.");
   verb->add_option("--source", settings.donor,
                    "The donor: a GGUF file, its first split, or an extracted folder")
       ->required();
   verb->add_option("--target", settings.host, "The host: the same kinds")->required();
-  verb->add_option("-o,--output", settings.output, "GGUF file to write");
+  verb->add_option("-o,--output", settings.output,
+                   "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
+                   "where the host is one and it does not end in .gguf");
   verb->add_option("--type", settings.types,
                    "Classes: organ (feed-forward and its router), ffn (without router), skeleton "
                    "(attention), embed, norm, router, adapter, other, all")

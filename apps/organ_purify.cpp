@@ -79,7 +79,11 @@ purify::PurifyOptions options_of(const PurifyFlags& flags, const Session& sessio
   options.keep_weights = !flags.output.empty() && !flags.dry_run;
   options.keep_factors = !flags.factors.empty() && !flags.dry_run;
   options.factor_type = purify::purify_type(flags.factor_type, "--factor-type", false);
-  options.scratch_folder = folder_of(flags.output.empty() ? flags.factors : flags.output);
+  std::string beside = flags.output.empty() ? flags.factors : flags.output;
+  while (beside.ends_with('/')) {  // a folder of organs
+    beside.pop_back();
+  }
+  options.scratch_folder = folder_of(beside);
   options.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   options.stop = catch_stop_signals();
   return options;
@@ -103,6 +107,7 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   targets.factors = flags.dry_run ? "" : flags.factors;
   targets.shard_bytes = shard_bytes;
   targets.replace = flags.replace;
+  targets.tool = program_name();
   purify::require_free_targets(*source, targets);
   const auto backend = open_backend(flags.backend, flags.threads, session);
   RunTalk talk(session);
@@ -131,14 +136,19 @@ void add_organ_purify(CLI::App& organ, Session& session) {
       "Remove the noise of matrices, where the gate finds any\n\n"
       "Examples:\n  vindex organ purify MODEL.gguf --dry-run\n"
       "  vindex organ purify MODEL.gguf -o OUT.gguf --out-type Q8_0\n"
+      "  vindex organ purify organs -o organs-pure     extracted folders\n"
       "  vindex organ purify MODEL.gguf --method laser --rho 0.1 --type ffn \\\n"
       "    --layers 20-31 --force -o OUT.gguf\n"
       "  vindex organ purify MODEL.gguf --factors LOW.safetensors   low-rank pairs\n"
       "A matrix is changed where its bulk is noise (KS < 0.10), singular values stand out of it, "
       "and at most --cap of its energy would be removed. Everything else keeps its bytes. Only "
       "perplexity shows whether a change helps.");
-  verb->add_option("model", flags->model, "GGUF: a file, a split, a folder of either")->required();
-  verb->add_option("-o,--output", flags->output, "GGUF file to write");
+  verb->add_option("model", flags->model,
+                   "GGUF: a file, a split, a folder of either; an extracted folder")
+      ->required();
+  verb->add_option("-o,--output", flags->output,
+                   "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
+                   "where the model is one and it does not end in .gguf");
   verb->add_option("--method", flags->method, "How")
       ->check(CLI::IsMember(methods))
       ->capture_default_str();

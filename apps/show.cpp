@@ -3,6 +3,7 @@
 
 #include "jobs/compare/compared.hpp"
 #include "report/cells_text.hpp"
+#include "report/shown_models.hpp"
 #include "report/shown_spectra.hpp"
 #include "results/run_store.hpp"
 #include "results/shown_cells.hpp"
@@ -19,6 +20,7 @@ namespace vindex::apps {
 namespace {
 
 struct ShowFlags {
+  std::vector<std::string> paths;
   std::string path, metric, layers, blocks, roles, sort_by, table;
   std::optional<std::int32_t> k;
   std::optional<std::size_t> top;
@@ -82,6 +84,22 @@ void show_cells(const ShowFlags& flags, results::FileSchema schema) {
                                 report::cells_text(shown, text_width(STDOUT_FILENO)));
 }
 
+/// Several files of spectra side by side.
+void show_models(const ShowFlags& flags) {
+  if (flags.top || flags.experts) {
+    throw UsageError("E-SHOW-SEVERAL", "--top and --experts are of one file: name one");
+  }
+  const auto models = report::read_shown_models(
+      flags.paths,
+      {.table = model::table_of_name(flags.table),
+       .metric = flags.metric,
+       .k = flags.k,
+       .selection = model::parse_selection(flags.layers, flags.blocks, flags.roles, ""),
+       .sort_by = {}});
+  print_result(flags.json ? report::models_json(models)
+                          : report::models_text(models, text_width(STDOUT_FILENO)));
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, Session& session) {
@@ -95,11 +113,14 @@ void add_show(CLI::App& app, Session& session) {
       "  vindex show OUT.h5 --metric stable_rank --experts    outlying experts\n"
       "  vindex show OUT.h5 --top 10            farthest above their null\n"
       "  vindex show OUT.h5 --top 10 --by sigma_min --ascending --json\n"
+      "  vindex show A.h5 B.h5 C.h5 --metric stable_rank     models by roles\n"
       "noise: what independent entries of that shape give; flip: the same weights with random "
       "signs (measure --null signflip); z: the difference in their standard deviations. "
       "What the terminal has no room for (quartiles first) is in --json. Works during a run. "
       "Files of compare, experts, cka, activations and routing show their own tables.");
-  verb->add_option("file", flags->path, "Results file (its parts count too)")->required();
+  verb->add_option("file", flags->paths,
+                   "Results file (its parts count too); several of measure: models by roles")
+      ->required();
   verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
   verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
@@ -123,6 +144,11 @@ void add_show(CLI::App& app, Session& session) {
   verb->add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);
   verb->add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
   on_choice(*verb, session, [flags] {
+    if (flags->paths.size() > 1) {
+      show_models(*flags);
+      return Ending();
+    }
+    flags->path = flags->paths.front();
     const results::FileSchema schema = results::schema_at(flags->path);
     if (schema == results::FileSchema::kCompare) {
       show_pairs(*flags);

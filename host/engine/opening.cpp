@@ -33,13 +33,17 @@ SelectedModel open_selected(const RunSettings& settings, const std::stop_token& 
                                    .for_matrices = true,
                                    .threads = settings.threads,
                                    .stop = stop};
-  std::shared_ptr<input::ModelStore> store = input::open_store(settings.model, stop);
-  if (settings.disk_budget > 0) {
-    model.copies =
-        std::make_shared<input::ShardCopies>(settings.copies_folder, settings.disk_budget);
-    store = input::make_keeping_store(std::move(store), model.copies);
+  if (settings.open_files) {
+    model.files = settings.open_files(opening);
+  } else {
+    std::shared_ptr<input::ModelStore> store = input::open_store(settings.model, stop);
+    if (settings.disk_budget > 0) {
+      model.copies =
+          std::make_shared<input::ShardCopies>(settings.copies_folder, settings.disk_budget);
+      store = input::make_keeping_store(std::move(store), model.copies);
+    }
+    model.files = input::open_model(std::move(store), opening);
   }
-  model.files = input::open_model(std::move(store), opening);
   model::IndexOptions indexing = settings.indexing;
   indexing.threads = settings.threads;
   model.index = model::index_model(model.files, indexing);

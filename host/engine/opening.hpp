@@ -61,6 +61,8 @@ struct RunSettings {
   /// Matrices are read in the order of the files and of the bytes in them, each file once, whatever
   /// the order of the rows.
   bool in_file_order = false;
+  /// Where set, opens `model` instead of input::open_model(): a model in a form of its own.
+  std::function<input::ModelFiles(const input::OpenOptions& options)> open_files = nullptr;
   input::BulkReadOptions reading;
   /// The files are first read whole, and their SHA-256 compared with what is published.
   bool verify = false;

@@ -7,6 +7,8 @@
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
 #include "jobs/spectra/measure_run.hpp"
+#include "organ/manifest.hpp"
+#include "organ/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -51,8 +53,13 @@ void require_listed(const fs::path& folder, const std::error_code& trouble) {
   }
 }
 
-/// The models directly in `folder`.
-void add_models_in(const fs::path& folder, std::vector<std::string>& found) {
+/// The models directly in `folder`. False: it is an extracted one, with nothing else to look for
+/// in the folders within.
+bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
+  if (organ::holds_organs(folder.string())) {
+    found.push_back(folder.string());
+    return false;
+  }
   bool has_safetensors = false;
   std::error_code trouble;
   fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, trouble);
@@ -73,6 +80,7 @@ void add_models_in(const fs::path& folder, std::vector<std::string>& found) {
   if (has_safetensors) {
     found.push_back(folder.string());
   }
+  return true;
 }
 
 std::string last_part(const fs::path& path) {
@@ -126,7 +134,9 @@ std::vector<std::string> find_models(const std::string& address) {
   }
   std::error_code trouble;
   std::vector<std::string> found;
-  add_models_in(path, found);
+  if (!add_models_in(path, found)) {
+    return found;
+  }
   auto entries =
       fs::recursive_directory_iterator(path,
                                        fs::directory_options::skip_permission_denied |
@@ -140,7 +150,9 @@ std::vector<std::string> find_models(const std::string& address) {
       entries.disable_recursion_pending();
       continue;
     }
-    add_models_in(entries->path(), found);
+    if (!add_models_in(entries->path(), found)) {
+      entries.disable_recursion_pending();
+    }
   }
   require_listed(path, trouble);
   if (found.empty()) {
@@ -194,6 +206,12 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
     return std::string(organ::class_name(organ::classify(tensor).organ_class));
   };
   settings.in_file_order = true;
+  const bool is_folder = organ::is_organ_folder(settings.model);
+  if (is_folder) {
+    settings.open_files = [path = settings.model](const input::OpenOptions& options) {
+      return organ::open_organ_model(path, options);
+    };
+  }
   outcome = jobs::measure_model(settings, hooks);
   if (outcome.stopped || settings.worker.count != 1) {
     return std::nullopt;
@@ -201,8 +219,11 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
   ModelMeasure model = read_model_measure(settings.output);
   model.name = name;
   model.seconds = outcome.measured_now > 0 ? outcome.seconds : kNaN;
-  const input::ModelFiles files = input::open_model(
-      settings.model, {.model_config = settings.model_config, .adapter = settings.indexing.lora});
+  const input::OpenOptions opening = {.model_config = settings.model_config,
+                                      .adapter = settings.indexing.lora};
+  const input::ModelFiles files = is_folder ? organ::open_organ_model(settings.model, opening)
+                                            : input::open_model(settings.model, opening);
+  model.attention = model::architecture_facts(files);
   model.tensors_total = static_cast<std::int64_t>(files.tensors.size());
   for (const input::Shard& shard : files.shards) {
     model.bytes += shard.identity.bytes;
@@ -211,7 +232,8 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
   for (const input::StoredTensor& tensor : files.tensors) {
     model.stored_counted -= std::count(tensor.name.begin(), tensor.name.end(), ' ');
   }
-  require_all_counted(model, declared_tensors(files));
+  // A folder of organs may be a selection, which its manifest has counted.
+  require_all_counted(model, is_folder ? -1 : declared_tensors(files));
   return model;
 }
 

@@ -47,7 +47,8 @@ std::string dissection_json(std::span<const FleetModel> models);  ///< dissectio
 /// The report in Markdown; every figure beside its null.
 std::string report_markdown(std::span<const FleetModel> models);
 
-/// The ranking as a table for a terminal of `width` columns.
+/// The ranking as a table for a terminal of `width` columns; of several models also their parts
+/// side by side and the laws of scale.
 std::string ranking_text(std::span<const FleetModel> models, std::size_t width);
 
 /// A model to be measured, by the name that its files and rows get.
@@ -57,9 +58,9 @@ struct NamedModel {
 };
 
 /// The models at or below `address`, in order of path: GGUF files (of a split set the first one),
-/// and folders with safetensors files. A path that is a file is itself, as is an address that is
-/// none of a local path. Hidden folders are passed over. Errors: MissingInputError E-ORGAN-FLEET
-/// (66) where there is none.
+/// and folders with safetensors files or organs (organ/extract.hpp). A path that is a file is
+/// itself, as is an address that is none of a local path. Hidden folders are passed over. Errors:
+/// MissingInputError E-ORGAN-FLEET (66) where there is none.
 std::vector<std::string> find_models(const std::string& address);
 
 /// Names for `paths`: the last part of each without .gguf and split number, parents before it where

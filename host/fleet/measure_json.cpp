@@ -1,8 +1,13 @@
 // Owns the JSON documents of measured models.
+#include "fleet_tables.hpp"
 #include "measure_fleet.hpp"
+#include "scale_law.hpp"
 
 #include "core/json_document.hpp"
 #include "measure/sample_angles.hpp"
+#include "model/architecture_facts.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -87,6 +92,52 @@ Json group_json(const GroupFigures& group, const VectorFigures& vectors) {
   return out;
 }
 
+/// Of matrices alone.
+Json part_json(const GroupFigures& part) {
+  return {{"n", part.tensors},
+          {"params", part.parameters},
+          {"theta", part.theta_weighted.mean()},
+          {"theta_null", part.theta_null.mean()},
+          {"signal", part.signal.mean()},
+          {"erank_over_null", part.erank_over_null.mean()},
+          {"var64", part.var64.mean()},
+          {"var64_null", part.var64_null.mean()},
+          {"var64_over_null", part.var64_over_null.mean()}};
+}
+
+Json fit_json(const ScaleFit& fit) {
+  return {
+      {"n", fit.models},      {"groups", fit.groups},         {"slope", fit.slope},
+      {"ci_low", fit.low},    {"ci_high", fit.high},          {"p", fit.p},
+      {"orders", fit.orders}, {"all_orders", fit.all_orders}, {"reason", Json::given(fit.reason)}};
+}
+
+Json scale_json(std::span<const FleetModel> models) {
+  const std::vector<ScaleLaw> laws = scale_laws(measured_models(models));
+  Json out = {{"against", "natural logarithm of the parameters of the measured tensors"},
+              {"interval", "95 %, Student's, of normal residuals"},
+              {"p", "two-sided, figures exchanged among the models"}};
+  out["figures"] = Json::list(laws, [](const ScaleLaw& law) {
+    return Json{{"name", law.name},
+                {"unit", law.unit},
+                {"all", fit_json(law.all)},
+                {"within_architectures", fit_json(law.within)}};
+  });
+  return out;
+}
+
+/// The class that the published cards give by var@64 of feed-forward matrices, and the one that
+/// noise of these shapes would have.
+Json card_json(const ModelMeasure& model) {
+  const GroupFigures figures = feed_forward_figures(model);
+  return {{"rule", fmt::format("var@64 below {} is \"dissolved\"", kCardThreshold)},
+          {"var64", figures.var64.mean()},
+          {"class", Json::given(card_class(figures.var64.mean()))},
+          {"var64_null", figures.var64_null.mean()},
+          {"null_class", Json::given(card_class(figures.var64_null.mean()))},
+          {"stored_as", Json::given(feed_forward_encoding(model))}};
+}
+
 Json model_groups(const ModelMeasure& model) {
   Json groups = Json::object();
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
@@ -97,6 +148,14 @@ Json model_groups(const ModelMeasure& model) {
       groups[std::string(organ::class_name(organ_class))] = group_json(group, vectors);
     }
   }
+  Json parts = Json::object();
+  for (std::size_t i = 0; i < kModelParts; ++i) {
+    const auto part = static_cast<ModelPart>(i);
+    if (const GroupFigures figures = part_figures(model, part); figures.tensors > 0) {
+      parts[std::string(part_name(part))] = part_json(figures);
+    }
+  }
+  groups["parts"] = std::move(parts);
   groups["all"] = group_json(group_figures(model), vector_figures(model));
   return groups;
 }
@@ -136,6 +195,7 @@ std::string measure_json(const ModelMeasure& model) {
                         {"model", model.name},
                         {"path", model.path},
                         {"arch", model.architecture},
+                        {"attention", model::architecture_json(model.attention)},
                         {"tensors_total", model.tensors_total},
                         {"tensors_measured", model.tensors.size()},
                         {"unmeasured", Json::list(model.unmeasured, unmeasured)},
@@ -198,12 +258,18 @@ std::string ranking_json(std::span<const FleetModel> models) {
                     {"theta_qq_one_dimensional", vectors.theta_qq.mean()},
                     {"theta_seed_one_dimensional", vectors.theta_seed.mean()},
                     {"tensors", model->measure->tensors.size()},
-                    {"tensors_total", model->measure->tensors_total}});
+                    {"tensors_total", model->measure->tensors_total},
+                    {"arch", model->measure->architecture},
+                    {"attention", model::architecture_json(model->measure->attention)},
+                    {"erank_over_null", group.erank_over_null.mean()},
+                    {"var64_over_null", group.var64_over_null.mean()},
+                    {"card", card_json(*model->measure)}});
   }
   return document_text({{"schema", "organ-ranking/1"},
                         {"ranked_by", "theta: mean over matrices, weighted by parameters"},
                         {"theta_seed", kSeedWarning},
                         {"ranking", std::move(rows)},
+                        {"scale_law", scale_json(models)},
                         {"failed", std::move(failed)}});
 }
 

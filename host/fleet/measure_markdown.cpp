@@ -1,5 +1,6 @@
 // Owns the report of measured models for people, in the shape of the published ones, with the null
 // of every figure beside it.
+#include "fleet_tables.hpp"
 #include "measure_fleet.hpp"
 
 #include "core/text_table.hpp"
@@ -8,9 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
+#include <span>
 #include <vector>
 
 namespace vindex::fleet {
@@ -58,7 +60,7 @@ std::string cell(const std::string& text) {
 /// A table: `rows` with the first as headings, what a row lacks empty; columns named in `texts` are
 /// aligned to the left.
 std::string markdown_table(const std::vector<std::vector<std::string>>& rows,
-                           std::initializer_list<std::size_t> texts) {
+                           std::span<const std::size_t> texts) {
   std::string out;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     out += fmt::format("| {} |", fmt::join(rows[row], " | "));
@@ -102,7 +104,7 @@ std::string ranking_table(std::span<const FleetModel> models) {
       rows.back().push_back(measured_of(*model->measure));
     }
   }
-  return markdown_table(rows, {1});
+  return markdown_table(rows, std::to_array<std::size_t>({1}));
 }
 
 std::string class_table(const ModelMeasure& model) {
@@ -117,7 +119,7 @@ std::string class_table(const ModelMeasure& model) {
                        group.parameters, group, range(group.theta)));
     }
   }
-  return markdown_table(rows, {0, 5});
+  return markdown_table(rows, std::to_array<std::size_t>({0, 5}));
 }
 
 std::string vector_table(const ModelMeasure& model) {
@@ -134,7 +136,7 @@ std::string vector_table(const ModelMeasure& model) {
                       markdown_number(group.theta_seed_null.mean())});
     }
   }
-  return markdown_table(rows, {0, 4});
+  return markdown_table(rows, std::to_array<std::size_t>({0, 4}));
 }
 
 /// `tensors` of class `name`: what the mean of noise would be is 0, to the standard deviation
@@ -167,7 +169,7 @@ std::string scale_table(const ModelMeasure& model) {
     add_scale_row(std::string(organ::class_name(organ_class)) + ", 1-D",
                   vector_figures(model, &organ_class).scales, rows);
   }
-  return rows.size() == 1 ? "" : markdown_table(rows, {0, 4, 8});
+  return rows.size() == 1 ? "" : markdown_table(rows, std::to_array<std::size_t>({0, 4, 8}));
 }
 
 /// The tensors with the least and the largest theta.
@@ -200,7 +202,7 @@ std::string extremes_table(const ModelMeasure& model) {
          markdown_number(tensor[TensorFigure::kMpKs].mean(), 3),
          markdown_number(tensor[TensorFigure::kThetaSeed].mean())});
   }
-  return markdown_table(rows, {3, 4});
+  return markdown_table(rows, std::to_array<std::size_t>({3, 4}));
 }
 
 std::string unmeasured_text(const ModelMeasure& model) {
@@ -248,6 +250,10 @@ std::string report_markdown(std::span<const FleetModel> models) {
     }
     out += "\n";
   }
+  for (const FleetTable& table : fleet_tables(models)) {
+    out += fmt::format("## {}\n\n{}\n{}\n\n", table.title, markdown_table(table.rows, table.texts),
+                       table.note);
+  }
   for (const FleetModel* model : ranking(models)) {
     if (!model->measure) {
       continue;
@@ -294,11 +300,26 @@ std::string ranking_text(std::span<const FleetModel> models, std::size_t width) 
     rows.back().push_back(measured_of(*model->measure));
   }
   const TextColumn figures{.right = true};
+  std::string more;
+  for (const FleetTable& table : fleet_tables(models)) {
+    if (table.is_short) {
+      std::vector<TextColumn> columns(table.rows.front().size(), {.right = true, .is_close = true});
+      for (const std::size_t words : table.texts) {
+        columns[words].right = false;
+        columns[words].min_width = 12;
+      }
+      if (table.rows.front().back() == part_name(ModelPart::kOther)) {
+        columns.back().dropped_as = 1;
+      }
+      more +=
+          "\n" + wrapped_text(table.title, width) + "\n" + table_text(table.rows, columns, width);
+    }
+  }
   return table_text(
              rows,
              {{.min_width = 12}, figures, figures, figures, figures, figures, figures, figures},
              width) +
-         wrapped_text(kSeedWarning, width) + "\n";
+         wrapped_text(kSeedWarning, width) + "\n" + more;
 }
 
 }  // namespace vindex::fleet

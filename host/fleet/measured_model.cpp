@@ -55,6 +55,23 @@ MeasuredTensor empty_tensor(const results::TensorEntry& tensor) {
   return out;
 }
 
+ModelPart part_of(organ::OrganClass organ_class, model::Block block) {
+  switch (organ_class) {
+    case organ::OrganClass::kEmbed:
+      return ModelPart::kEmbed;
+    case organ::OrganClass::kSkeleton:
+      return ModelPart::kSkeleton;
+    case organ::OrganClass::kRouter:
+      return ModelPart::kRouter;
+    case organ::OrganClass::kOrgan:
+      return block == model::Block::kRoutedExpert   ? ModelPart::kRouted
+             : block == model::Block::kSharedExpert ? ModelPart::kShared
+                                                    : ModelPart::kDense;
+    default:
+      return ModelPart::kOther;
+  }
+}
+
 void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles& angles,
                 ModelMeasure& model) {
   MeasuredTensor out = empty_tensor(tensor);
@@ -184,6 +201,7 @@ ModelMeasure read_model_measure(const std::string& file) {
     }
     MeasuredTensor measured = empty_tensor(tensor);
     measured.slices = static_cast<std::int64_t>(own.rows.size());
+    measured.part = part_of(measured.organ.organ_class, rows[own.rows.front()].block);
     for (const std::size_t row : own.rows) {
       for (std::size_t figure = 0; figure < kTensorFigures; ++figure) {
         measured.figures[figure].add(values[figure][row]);
@@ -211,24 +229,74 @@ void require_all_counted(const ModelMeasure& model, std::int64_t declared) {
   }
 }
 
-GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only) {
+std::string_view part_name(ModelPart part) {
+  constexpr std::array<std::string_view, kModelParts> kNames = {
+      "embed", "skeleton", "dense", "routed", "shared", "router", "other"};
+  return kNames.at(static_cast<std::size_t>(part));
+}
+
+namespace {
+
+bool is_feed_forward(const MeasuredTensor& tensor) {
+  return tensor.part == ModelPart::kDense || tensor.part == ModelPart::kRouted ||
+         tensor.part == ModelPart::kShared;
+}
+
+template <typename Wanted>
+GroupFigures figures_where(const ModelMeasure& model, Wanted wanted) {
   GroupFigures out;
   for (const MeasuredTensor& tensor : model.tensors) {
-    if (tensor.is_vector() || (only != nullptr && tensor.organ.organ_class != *only)) {
+    if (tensor.is_vector() || !wanted(tensor)) {
       continue;
     }
     const auto weight = static_cast<double>(tensor.parameters);
+    const auto mean = [&](TensorFigure figure) { return tensor[figure].mean(); };
     ++out.tensors;
     out.parameters += tensor.parameters;
-    out.theta.add(tensor[TensorFigure::kTheta].mean());
-    out.theta_weighted.add(tensor[TensorFigure::kTheta].mean(), weight);
-    out.theta_null.add(tensor[TensorFigure::kThetaNull].mean(), weight);
-    out.signal.add(tensor[TensorFigure::kSignal].mean(), weight);
-    out.theta_seed.add(tensor[TensorFigure::kThetaSeed].mean());
-    out.theta_seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean());
+    out.theta.add(mean(TensorFigure::kTheta));
+    out.theta_weighted.add(mean(TensorFigure::kTheta), weight);
+    out.theta_null.add(mean(TensorFigure::kThetaNull), weight);
+    out.signal.add(mean(TensorFigure::kSignal), weight);
+    out.theta_seed.add(mean(TensorFigure::kThetaSeed));
+    out.theta_seed_null.add(mean(TensorFigure::kThetaSeedNull));
+    out.var64.add(mean(TensorFigure::kVarAt64), weight);
+    out.var64_null.add(mean(TensorFigure::kVarAt64Null), weight);
+    out.var64_over_null.add(mean(TensorFigure::kVarAt64) / mean(TensorFigure::kVarAt64Null),
+                            weight);
+    out.erank_over_null.add(
+        mean(TensorFigure::kEffectiveRank) / mean(TensorFigure::kEffectiveRankNull), weight);
     out.scales.add(tensor);
   }
   return out;
+}
+
+}  // namespace
+
+GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only) {
+  return figures_where(model, [&](const MeasuredTensor& tensor) {
+    return only == nullptr || tensor.organ.organ_class == *only;
+  });
+}
+
+GroupFigures part_figures(const ModelMeasure& model, ModelPart part) {
+  return figures_where(model, [&](const MeasuredTensor& tensor) { return tensor.part == part; });
+}
+
+GroupFigures feed_forward_figures(const ModelMeasure& model) {
+  return figures_where(model, is_feed_forward);
+}
+
+std::string feed_forward_encoding(const ModelMeasure& model) {
+  std::map<std::string, std::int64_t> weights;
+  for (const MeasuredTensor& tensor : model.tensors) {
+    if (!tensor.is_vector() && is_feed_forward(tensor)) {
+      weights[tensor.type] += tensor.parameters;
+    }
+  }
+  const auto most =
+      std::max_element(weights.begin(), weights.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == weights.end() ? std::string() : most->first;
 }
 
 VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only) {

@@ -5,6 +5,7 @@
 
 #include "core/constants.hpp"
 #include "measure/scale_figures.hpp"
+#include "model/architecture_facts.hpp"
 #include "organ/organ_class.hpp"
 
 #include <array>
@@ -42,6 +43,7 @@ enum class TensorFigure : std::uint8_t {
   kRankGd,
   kMpKs,
   kEffectiveRank,
+  kEffectiveRankNull,
   kStableRank,
   kVarAt64,
   kVarAt64Null,
@@ -76,6 +78,7 @@ inline constexpr std::array<FigureRow, kTensorFigures> kFigureRows = {{
     {"rank_gd", "rank_gd"},
     {"mp_ks", "ks_mp"},
     {"effective_rank", "erank"},
+    {"effective_rank_null", "erank_null"},
     {"stable_rank", "stable_rank"},
     {"var_at_k", "var64", false, 6},
     {"var_at_k_null", "var64_null", false, 6},
@@ -90,9 +93,26 @@ inline constexpr std::array<FigureRow, kTensorFigures> kFigureRows = {{
     {"csci_signflip", "csci_signflip", true, 0, 4},
 }};
 
+/// What a matrix is to a model: the class of its name, feed-forward matrices by whether every token
+/// passes them.
+enum class ModelPart : std::uint8_t {
+  kEmbed,
+  kSkeleton,
+  kDense,   ///< feed-forward of every token
+  kRouted,  ///< experts
+  kShared,  ///< experts of every token
+  kRouter,
+  kOther,
+  kCount
+};
+inline constexpr std::size_t kModelParts = static_cast<std::size_t>(ModelPart::kCount);
+/// "embed", "skeleton", "dense", "routed", "shared", "router", "other".
+std::string_view part_name(ModelPart part);
+
 struct MeasuredTensor {
   std::string name;
   organ::OrganName organ;
+  ModelPart part = ModelPart::kOther;
   std::string shape;  ///< outermost first, "1024x4096"
   std::string type;
   std::int64_t parameters = 0;
@@ -137,6 +157,8 @@ struct GroupFigures {
   Spread signal;                 ///< weighted
   Spread theta_seed, theta_seed_null;
   ScaleSpread scales;
+  Spread var64, var64_null;                 ///< weighted
+  Spread var64_over_null, erank_over_null;  ///< weighted means of the matrices' ratios
 };
 
 /// Of 1-D tensors of a class, or of a model.
@@ -152,6 +174,7 @@ struct ModelMeasure {
   std::string path;     ///< as given
   std::string results;  ///< results file
   std::string architecture;
+  model::ArchitectureFacts attention;  ///< as the model's configuration claims
   std::string mode, backend;
   std::int64_t tensors_total = 0;       ///< stored in the model's files
   std::int64_t stored_counted = 0;      ///< of them in `tensors` and `unmeasured`
@@ -174,6 +197,11 @@ ModelMeasure read_model_measure(const std::string& file);
 void require_all_counted(const ModelMeasure& model, std::int64_t declared);
 
 GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only = nullptr);
+GroupFigures part_figures(const ModelMeasure& model, ModelPart part);
+/// Of the feed-forward matrices: dense, routed and shared.
+GroupFigures feed_forward_figures(const ModelMeasure& model);
+/// The encoding that most weights of the feed-forward matrices are stored in; empty without any.
+std::string feed_forward_encoding(const ModelMeasure& model);
 VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only = nullptr);
 
 }  // namespace vindex::fleet

@@ -1,6 +1,7 @@
 // Owns the JSON document and the text of an inspection.
 #include "inspect.hpp"
 
+#include "architecture_facts.hpp"
 #include "product.hpp"
 #include "selection.hpp"
 
@@ -210,6 +211,7 @@ std::string inspect_json(const input::ModelFiles& files, const ModelIndex& index
                         {"bytes", group.bytes}});
   }
   document["by_block"] = std::move(by_block);
+  document["attention"] = architecture_json(architecture_facts(files));
   Json warnings = Json::array();
   for (const auto* list : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *list) {

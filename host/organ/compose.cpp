@@ -226,8 +226,7 @@ class Assembly {
     if (!tensor.sha256.empty() && hex(digest.finish()) != tensor.sha256) {
       throw FormatError("E-ORGAN-DIGEST",
                         fmt::format("{}, tensor \"{}\"", printable(file.path), excerpt(from.name)),
-                        "its bytes are not those that the manifest was written of; `vindex organ "
-                        "assemble --accept-changed` takes them as they are");
+                        kOtherBytes);
     }
   }
 

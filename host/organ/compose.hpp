@@ -90,6 +90,11 @@ struct ComposeReport {
 /// without such an ending.
 std::vector<std::string> composed_paths(const std::string& target, std::size_t count);
 
+/// What E-ORGAN-DIGEST says of a tensor.
+inline constexpr const char* kOtherBytes =
+    "its bytes are not those that the manifest was written of; `vindex organ assemble "
+    "--accept-changed` takes them as they are";
+
 /// Writes `composition`. Errors: OutputError E-OUTPUT-SOURCE where a target is an input,
 /// E-OUTPUT-EXISTS without `replace`, E-OUTPUT-*; SystemError E-OUT-SPACE (74); FormatError
 /// E-ORGAN-DIGEST naming the tensor and file whose bytes have another digest than `sha256`;

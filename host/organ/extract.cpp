@@ -53,12 +53,6 @@ std::vector<ManifestTensor> wanted_tensors(const GgufSource& source, const Organ
   return wanted;
 }
 
-OrganOrigin origin_of(const GgufSource& source) {
-  return {source.architecture(),
-          source.text("general.name").value_or(source.splits().front().file_name),
-          source.text("general.uuid").value_or(std::string())};
-}
-
 void write_organs(const GgufSource& source, const ExtractSettings& settings,
                   std::vector<ManifestTensor>& tensors, write::OutputFolder& folder,
                   ExtractReport& report) {
@@ -69,24 +63,26 @@ void write_organs(const GgufSource& source, const ExtractSettings& settings,
   AtomicFile& probe = folder.create("kv.probe");
   const bool share = write::can_share_blocks(*source.files().front().source, probe);
   folder.drop(probe);
-  const OrganOrigin origin = origin_of(source);
-  report.cloned =
-      for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
-        const input::Shard& file = source.files()[tensor.split];
-        return write_organ(
-            folder.create(tensor.file), tensor, origin,
-            {source.splits()[tensor.split].file_name, file.header_sha256, file.source.get()}, share,
-            copier);
-      });
+  const OrganOrigin origin = organ_origin(source);
+  report.cloned = for_each_tensor(tensors, settings.threads, settings.stop,
+                                  [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+                                    const input::Shard& file = source.files()[tensor.split];
+                                    return write_organ(folder.create(tensor.file), tensor, origin,
+                                                       {source.splits()[tensor.split].file_name,
+                                                        file.header_sha256, file.source.get()},
+                                                       share, copier);
+                                  });
 }
 
 void digest_tensors(const GgufSource& source, const ExtractSettings& settings,
                     std::vector<ManifestTensor>& tensors) {
-  for_each_tensor(tensors, settings, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
-    auto digest = copier.digest(*source.files()[tensor.split].source, tensor.offset, tensor.bytes);
-    tensor.sha256 = digest.value_or("");
-    return digest.has_value();
-  });
+  for_each_tensor(tensors, settings.threads, settings.stop,
+                  [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+                    auto digest = copier.digest(*source.files()[tensor.split].source, tensor.offset,
+                                                tensor.bytes);
+                    tensor.sha256 = digest.value_or("");
+                    return digest.has_value();
+                  });
 }
 
 void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
@@ -112,12 +108,8 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
   } else if (settings.digests) {
     digest_tensors(*source, settings, tensors);
   }
-  std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
-  const Json json = manifest_json(*source, tensors, context_of(settings, filter), sidecars);
-  for (const auto& [name, keys] : sidecars) {
-    gguf::Writer(folder.create(name), keys, {}).finish();
-  }
-  write_manifest(json, folder);
+  write_model_manifest(*source, tensors, source->tensors().size(), context_of(settings, filter),
+                       folder);
   source->require_unchanged();
   throw_if_stopped(settings.stop);
   folder.publish();
@@ -162,11 +154,14 @@ void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSetti
 }
 
 ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& filter) {
+  return {settings.tool, utc_now(), filter.text(), settings.by_reference};
+}
+
+std::string utc_now() {
   std::tm now = {};
   const std::time_t seconds = std::time(nullptr);
   ::gmtime_r(&seconds, &now);
-  return {settings.tool, fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now), filter.text(),
-          settings.by_reference};
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now);
 }
 
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report) {
@@ -178,15 +173,15 @@ void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& re
 }
 
 std::uint64_t for_each_tensor(
-    std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+    std::vector<ManifestTensor>& tensors, std::int32_t threads, const std::stop_token& stop,
     const std::function<bool(ManifestTensor& tensor, write::RangeCopier& copier)>& body) {
   // More than there are cores: each waits for the device at the end of its file.
-  const std::int32_t wanted = settings.threads > 0 ? settings.threads : 4 * usable_cores();
+  const std::int32_t wanted = threads > 0 ? threads : 4 * usable_cores();
   write::CopyTally tally;
   std::vector<write::RangeCopier> copiers(thread_count(kExtractThreadBytes, wanted),
-                                          write::RangeCopier(tally, settings.stop));
+                                          write::RangeCopier(tally, stop));
   for_each_index(tensors.size(), copiers.size(), [&](std::size_t worker, std::size_t i) {
-    throw_if_stopped(settings.stop);
+    throw_if_stopped(stop);
     if (!body(tensors[i], copiers[worker])) {
       throw Stopped{};
     }
@@ -203,6 +198,23 @@ void write_manifest(const Json& json, write::OutputFolder& folder) {
   folder.write_text(kManifestName, text);
 }
 
+void write_model_manifest(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
+                          std::uint64_t total, const ManifestContext& context,
+                          write::OutputFolder& folder) {
+  std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
+  const Json json = manifest_json(source, tensors, total, context, sidecars);
+  for (const auto& [name, keys] : sidecars) {
+    gguf::Writer(folder.create(name), keys, {}).finish();
+  }
+  write_manifest(json, folder);
+}
+
+OrganOrigin organ_origin(const GgufSource& source) {
+  return {source.architecture(),
+          source.text("general.name").value_or(source.splits().front().file_name),
+          source.text("general.uuid").value_or(std::string())};
+}
+
 ExtractReport extract(const ExtractSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   const OrganFilter filter(settings);
@@ -217,6 +229,75 @@ ExtractReport extract(const ExtractSettings& settings) {
     report.stopped = true;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+namespace {
+
+struct WantedModel {
+  std::vector<ManifestFile> files;
+  std::vector<std::string> tensors;  ///< names of those that are selected
+};
+
+template <typename Tensors>
+WantedModel wanted_model(const std::vector<input::Shard>& files, const Tensors& tensors,
+                         const OrganFilter& filter) {
+  WantedModel model;
+  for (const input::Shard& file : files) {
+    ManifestFile& own = model.files.emplace_back();
+    own.name = file.file_name;
+    own.bytes = file.identity.bytes;
+    own.version = file.identity.version;
+    own.header_sha256 = file.header_sha256;
+  }
+  for (const auto& tensor : tensors) {
+    if (filter.wants(tensor.name)) {
+      model.tensors.push_back(tensor.name);
+    }
+  }
+  return model;
+}
+
+bool is_same(const Manifest& manifest, const WantedModel& wanted, const ExtractSettings& settings) {
+  const auto same_file = [](const ManifestFile& a, const ManifestFile& b) {
+    return a.name == b.name && a.bytes == b.bytes && a.version == b.version &&
+           a.header_sha256 == b.header_sha256;
+  };
+  const auto is_stored = [&](const ManifestTensor& tensor) {
+    return tensor.file.empty() == settings.by_reference &&
+           (!settings.digests || !tensor.sha256.empty());
+  };
+  return std::equal(manifest.files.begin(), manifest.files.end(), wanted.files.begin(),
+                    wanted.files.end(), same_file) &&
+         std::equal(manifest.tensors.begin(), manifest.tensors.end(), wanted.tensors.begin(),
+                    wanted.tensors.end(),
+                    [](const ManifestTensor& a, const std::string& b) { return a.name == b; }) &&
+         std::all_of(manifest.tensors.begin(), manifest.tensors.end(), is_stored);
+}
+
+}  // namespace
+
+ExtractReport extracted_before(const ExtractSettings& settings) {
+  const OrganFilter filter(settings);
+  const Manifest manifest = read_manifest(organ_folder_of(settings.output));
+  WantedModel wanted;
+  if (is_safetensors(settings.model)) {
+    const input::ModelFiles model = input::open_model(
+        settings.model, {.model_config = {}, .adapter = true, .stop = settings.stop});
+    wanted = wanted_model(model.shards, model.tensors, filter);
+  } else {
+    const auto source = open_gguf(settings.model);
+    wanted = wanted_model(source->files(), source->tensors(), filter);
+  }
+  if (!is_same(manifest, wanted, settings)) {
+    throw OutputError("E-OUTPUT-NOT-EMPTY",
+                      fmt::format("{} holds organs of another model, version or selection; name a "
+                                  "new folder, or remove it first",
+                                  printable(settings.output)));
+  }
+  ExtractReport report;
+  report.tensors_total = manifest.tensors_total;
+  count_tensors(manifest.tensors, report);
   return report;
 }
 

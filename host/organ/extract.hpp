@@ -46,4 +46,9 @@ struct ExtractReport {
 /// reference; those of open_gguf() and input::open_model().
 ExtractReport extract(const ExtractSettings& settings);
 
+/// What extract() would say of `settings.output`, an extracted folder, without its time. Errors:
+/// OutputError E-OUTPUT-NOT-EMPTY where it holds other organs than `settings` ask for: of other
+/// files, another selection, or another storage; those of read_manifest() and of opening the model.
+ExtractReport extracted_before(const ExtractSettings& settings);
+
 }  // namespace vindex::organ

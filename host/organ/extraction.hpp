@@ -3,6 +3,7 @@
 
 #include "extract.hpp"
 #include "manifest.hpp"
+#include "organ_file.hpp"
 
 #include "core/json_document.hpp"
 #include "model/selection.hpp"
@@ -11,6 +12,7 @@
 
 #include <functional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -38,13 +40,22 @@ ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& f
 
 void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report);
 
-/// Calls `body` for every tensor, from several threads, each with its copier; false from it, or the
-/// stop token, ends all with Stopped. Returns how many bytes share blocks.
+/// "2026-11-26T01:02:03Z".
+std::string utc_now();
+
+/// Calls `body` for every tensor, from several threads (0: by the machine), each with its copier;
+/// false from it, or the stop token, ends all with Stopped. Returns how many bytes share blocks.
 std::uint64_t for_each_tensor(
-    std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
+    std::vector<ManifestTensor>& tensors, std::int32_t threads, const std::stop_token& stop,
     const std::function<bool(ManifestTensor& tensor, write::RangeCopier& copier)>& body);
 
 void write_manifest(const Json& json, write::OutputFolder& folder);
+/// The manifest of a GGUF model of `total` tensors, and the keys that do not stand in it.
+void write_model_manifest(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
+                          std::uint64_t total, const ManifestContext& context,
+                          write::OutputFolder& folder);
+/// What organs of `source` say of it.
+OrganOrigin organ_origin(const GgufSource& source);
 
 /// Of a safetensors model.
 void extract_safetensors(const ExtractSettings& settings, const OrganFilter& filter,

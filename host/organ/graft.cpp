@@ -1,6 +1,7 @@
 // Owns the steps of a graft: open, plan, check, compose or only report.
 #include "graft.hpp"
 
+#include "compose_folder.hpp"
 #include "provenance.hpp"
 #include "source_facts.hpp"
 #include "tensor_pair.hpp"
@@ -126,6 +127,8 @@ ComposeReport write_graft(const GgufSource& host, const GgufSource& donor, const
                         settings.types.empty() ? "all" : settings.types, name_or_path(report.donor))
           : settings.name;
   gguf::KeySection keys = changed_keys(host, tensors, provenance);
+  // What the host lacks of its model, the result lacks too.
+  const std::uint64_t total = tensors.size() + host.tensors_total() - host.tensors().size();
   const Composition composition =
       split_by_size(std::move(keys), std::move(tensors), settings.shard_bytes);
   ComposeOptions options;
@@ -135,6 +138,10 @@ ComposeReport write_graft(const GgufSource& host, const GgufSource& donor, const
   for (const GgufSource* model : {&host, &donor}) {
     const std::vector<std::string> own = model->input_paths();
     options.inputs.insert(options.inputs.end(), own.begin(), own.end());
+  }
+  if (means_organ_folder(settings.output, host)) {
+    return compose_folder(composition, settings.output, options,
+                          {settings.tool, total, "that of the host " + host.path()});
   }
   return compose(composition, settings.output, options);
 }
@@ -181,10 +188,12 @@ std::string_view outcome_name(GraftOutcome outcome) {
 GraftReport graft_models(const GraftSettings& settings) {
   const GraftRequest request =
       parse_graft_request(settings.types, settings.layers, settings.map, settings.allow_missing);
-  if (!settings.dry_run) {
-    require_free_target(settings.output, settings.replace, "--replace");
-  }
   const auto host = open_gguf(settings.host);
+  if (!settings.dry_run) {
+    means_organ_folder(settings.output, *host)
+        ? require_free_organ_folder(settings.output, settings.shard_bytes)
+        : require_free_target(settings.output, settings.replace, "--replace");
+  }
   const auto donor = open_gguf(settings.donor);
   if (!settings.dry_run) {  // compose() looks at every file; this one before anything is compared
     const std::string target[] = {settings.output};

@@ -85,9 +85,9 @@ struct ManifestContext {
 };
 
 /// The document, and in `sidecars` (by name) the keys that do not stand in it. `tensors` as they
-/// were extracted from `source`.
+/// were extracted from `source`, `total`: how many the model has.
 Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
-                   const ManifestContext& context,
+                   std::uint64_t total, const ManifestContext& context,
                    std::vector<std::pair<std::string, gguf::KeySection>>& sidecars);
 
 /// The document of any container. `source` and `keys` (null: none) say what it was, `total` how

@@ -170,7 +170,7 @@ Json manifest_document(const ManifestContext& context, std::uint64_t total, Json
 }
 
 Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
-                   const ManifestContext& context,
+                   std::uint64_t total, const ManifestContext& context,
                    std::vector<std::pair<std::string, gguf::KeySection>>& sidecars) {
   std::vector<std::uint64_t> counts(source.splits().size(), 0);
   for (const OrganTensor& tensor : source.tensors()) {
@@ -187,7 +187,7 @@ Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& 
       sidecars.emplace_back(sidecar_name(i), std::move(sidecar));
     }
     Json entry = {{"file", split.file_name},
-                  {"path", absolute_path(file.path)},
+                  {"path", file.path.empty() ? std::string() : absolute_path(file.path)},
                   {"bytes", file.identity.bytes},
                   {"version", file.identity.version},
                   {"header_bytes", split.header.data_offset},
@@ -206,8 +206,7 @@ Json manifest_json(const GgufSource& source, const std::vector<ManifestTensor>& 
   }
   Json from = {{"container", "gguf"}, {"files", std::move(files)}};
   add_summary(source, from);
-  return manifest_document(context, source.tensors().size(), std::move(from), std::move(first_keys),
-                           tensors);
+  return manifest_document(context, total, std::move(from), std::move(first_keys), tensors);
 }
 
 }  // namespace vindex::organ

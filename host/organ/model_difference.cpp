@@ -4,6 +4,7 @@
 #include "compose.hpp"
 #include "gguf_source.hpp"
 #include "manifest.hpp"
+#include "organ_model.hpp"
 #include "source_facts.hpp"
 #include "tensor_pair.hpp"
 
@@ -58,7 +59,7 @@ bool is_gguf(const std::string& path) {
     return !store->file().ends_with(".safetensors");
   }
   if (input::member_exists(*store, kManifestName)) {
-    return true;
+    return !is_organ_folder(path) || !read_manifest(organ_folder_of(path)).safetensors;
   }
   const std::vector<input::StoreMember> members = store->list();
   return std::any_of(members.begin(), members.end(),
@@ -86,7 +87,7 @@ void OpenedSide::take_gguf() {
 }
 
 void OpenedSide::take_safetensors() {
-  files_ = input::open_model(path_);
+  files_ = is_organ_folder(path_) ? open_organ_model(path_) : input::open_model(path_);
   for (const input::StoredTensor& tensor : files_->tensors) {
     tensors_.push_back(placed(*files_, tensor));
   }

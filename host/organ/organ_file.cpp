@@ -3,12 +3,15 @@
 
 #include "core/integers.hpp"
 #include "decode/element_type.hpp"
+#include "input/positional_read.hpp"
 #include "write/safetensors_writer.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
+#include <unistd.h>
+#include <vector>
 
 namespace vindex::organ {
 namespace {
@@ -71,27 +74,29 @@ std::string OrganNames::path_of(const std::string& tensor, std::string_view suff
   return path;
 }
 
-bool write_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
-                 const OriginFile& from, bool share_blocks, write::RangeCopier& copier) {
-  Sha256 digest;
-  const auto copy = [&](auto& writer) {
-    const std::uint64_t place = writer.place(0, 0, tensor.bytes);
-    if (!copier.run({from.source, tensor.offset, &file, place, tensor.bytes}, &digest)) {
-      return false;
-    }
-    writer.finish();
-    tensor.offset = place;
-    tensor.sha256 = hex(digest.finish());
-    return true;
+namespace {
+
+/// Of a file that is open for reading and writing.
+std::string digest_of(const AtomicFile& file, std::uint64_t offset, std::uint64_t bytes) {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+  const auto call = [&](void* into, std::size_t count, std::uint64_t at) {
+    return ::pread(file.descriptor(), into, count, static_cast<off_t>(at));
   };
-  if (tensor.file.ends_with(kSafetensorsSuffix)) {
-    write::SafetensorsWriter writer(
-        file, {{tensor.name, tensor.type, {tensor.dimensions.rbegin(), tensor.dimensions.rend()}}},
-        {}, write::TensorOrder::kAsGiven);
-    const bool copied = copy(writer);
-    file.flush();
-    return copied;
+  std::vector<std::byte> buffer(std::min(bytes, kPiece));
+  Sha256 digest;
+  for (std::uint64_t at = 0; at < bytes; at += buffer.size()) {
+    buffer.resize(std::min(kPiece, bytes - at));
+    input::read_fully(call, file.path(), offset + at, buffer);
+    digest.update(buffer);
   }
+  return hex(digest.finish());
+}
+
+/// Header and table of a GGUF file of `tensor`; `fill` gives the bytes, sets the digest, and
+/// returns false where it was stopped.
+template <typename Fill>
+bool write_gguf_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
+                      const OriginFile& from, bool share_blocks, Fill fill) {
   const OrganName name = classify(tensor.name);
   gguf::KeySection keys;
   if (!origin.architecture.empty()) {
@@ -117,12 +122,52 @@ bool write_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& or
   const std::uint64_t digits_at = kPrefixBytes + bytes_of(keys) - kDigestDigits;
 
   gguf::Writer writer(file, keys, {tensor});
-  if (!copy(writer)) {
+  if (!fill(writer)) {
     return false;
   }
   file.write(digits_at, std::as_bytes(std::span(tensor.sha256)));
   file.flush();
   return true;
+}
+
+}  // namespace
+
+bool write_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
+                 const OriginFile& from, bool share_blocks, write::RangeCopier& copier) {
+  Sha256 digest;
+  const auto copy = [&](auto& writer) {
+    const std::uint64_t place = writer.place(0, 0, tensor.bytes);
+    if (!copier.run({from.source, tensor.offset, &file, place, tensor.bytes}, &digest)) {
+      return false;
+    }
+    writer.finish();
+    tensor.offset = place;
+    tensor.sha256 = hex(digest.finish());
+    return true;
+  };
+  if (tensor.file.ends_with(kSafetensorsSuffix)) {
+    write::SafetensorsWriter writer(
+        file, {{tensor.name, tensor.type, {tensor.dimensions.rbegin(), tensor.dimensions.rend()}}},
+        {}, write::TensorOrder::kAsGiven);
+    const bool copied = copy(writer);
+    file.flush();
+    return copied;
+  }
+  return write_gguf_organ(file, tensor, origin, from, share_blocks, copy);
+}
+
+void write_made_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
+                      const OriginFile& from,
+                      const std::function<void(const TensorSink& sink)>& make) {
+  write_gguf_organ(file, tensor, origin, from, false, [&](gguf::Writer& writer) {
+    make([&](std::uint64_t offset, std::span<const std::byte> bytes) {
+      writer.write(0, offset, bytes);
+    });
+    writer.finish();
+    tensor.offset = writer.place(0, 0, 0);
+    tensor.sha256 = digest_of(file, tensor.offset, tensor.bytes);
+    return true;
+  });
 }
 
 }  // namespace vindex::organ

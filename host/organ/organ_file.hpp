@@ -1,6 +1,7 @@
 // Owns what an organ file is: its name, and the keys of the GGUF of one tensor.
 #pragma once
 
+#include "compose.hpp"
 #include "manifest.hpp"
 
 #include "core/atomic_file.hpp"
@@ -11,6 +12,7 @@
 #include "write/range_copy.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -53,6 +55,12 @@ struct OriginFile {
 /// False: stopped.
 bool write_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
                  const OriginFile& from, bool share_blocks, write::RangeCopier& copier);
+
+/// The same, as GGUF, of a tensor whose bytes `make` gives, each once and in any order, to a sink
+/// that takes an offset within the tensor.
+void write_made_organ(AtomicFile& file, ManifestTensor& tensor, const OrganOrigin& origin,
+                      const OriginFile& from,
+                      const std::function<void(const TensorSink& sink)>& make);
 
 /// Ends the name of an organ that GGUF has no place for.
 inline constexpr std::string_view kSafetensorsSuffix = ".safetensors";

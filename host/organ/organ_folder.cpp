@@ -2,6 +2,7 @@
 #include "manifest.hpp"
 #include "organ_source.hpp"
 
+#include "core/atomic_file.hpp"
 #include "input/gguf_set.hpp"
 #include "input/open_store.hpp"
 #include <vindex/error.hpp>
@@ -38,31 +39,9 @@ std::unique_ptr<std::string> file_of_keys(const gguf::KeySection& keys) {
 
 void add_splits(const Manifest& manifest, const std::string& where, GgufParts& parts) {
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    parts.key_bytes.push_back(file_of_keys(manifest.keys[i]));
-    parts.key_sources.push_back(
-        input::make_memory_source(where, std::as_bytes(std::span(*parts.key_bytes.back()))));
-    GgufSplit& split = parts.splits.emplace_back();
-    split.file_name = manifest.files[i].name;
+    GgufSplit& split = add_split(manifest.keys[i], manifest.files[i].name, where, parts);
     split.bare_end = manifest.files[i].bare_end;
-    split.source = parts.key_sources.back().get();
-    split.header = gguf::read_header(*split.source);
   }
-}
-
-/// The one tensor of an organ file.
-gguf::Tensor only_tensor(input::Shard& file, const ManifestTensor& wanted) {
-  gguf::Header header = gguf::read_header(*file.source);
-  file.source->header_is_read();
-  if (header.big_endian || header.tensors.size() != 1 ||
-      header.tensors.front().name != wanted.name) {
-    throw FormatError(
-        "E-ORGAN-FILE", printable(file.path),
-        fmt::format("is not a little-endian GGUF file of the one tensor \"{}\", as the "
-                    "manifest says",
-                    excerpt(wanted.name)));
-  }
-  file.header_sha256 = header.header_sha256;
-  return std::move(header.tensors.front());
 }
 
 class FolderReader {
@@ -147,9 +126,10 @@ void FolderReader::add_reference(const ManifestTensor& wanted) {
 void FolderReader::add_organ(const ManifestTensor& wanted) {
   input::Shard& file = parts_.files.emplace_back();
   file.path = folder_ + "/" + wanted.file;
+  file.file_name = file_name_of(wanted.file);
   file.source = std::make_unique<OrganSource>(file.path, open_);
   file.identity = file.source->identity_at_opening();
-  add(only_tensor(file, wanted), wanted, parts_.files.size() - 1);
+  add(only_tensor(file, wanted.name), wanted, parts_.files.size() - 1);
 }
 
 void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::size_t file) {
@@ -171,6 +151,32 @@ void FolderReader::add(gguf::Tensor found, const ManifestTensor& wanted, std::si
 }
 
 }  // namespace
+
+gguf::Tensor only_tensor(input::Shard& file, const std::string& name) {
+  gguf::Header header = gguf::read_header(*file.source);
+  file.source->header_is_read();
+  if (header.big_endian || header.tensors.size() != 1 || header.tensors.front().name != name) {
+    throw FormatError(
+        "E-ORGAN-FILE", printable(file.path),
+        fmt::format("is not a little-endian GGUF file of the one tensor \"{}\", as the "
+                    "manifest says",
+                    excerpt(name)));
+  }
+  file.header_sha256 = header.header_sha256;
+  return std::move(header.tensors.front());
+}
+
+GgufSplit& add_split(const gguf::KeySection& keys, const std::string& file_name,
+                     const std::string& where, GgufParts& parts) {
+  parts.key_bytes.push_back(file_of_keys(keys));
+  parts.key_sources.push_back(
+      input::make_memory_source(where, std::as_bytes(std::span(*parts.key_bytes.back()))));
+  GgufSplit& split = parts.splits.emplace_back();
+  split.file_name = file_name;
+  split.source = parts.key_sources.back().get();
+  split.header = gguf::read_header(*split.source);
+  return split;
+}
 
 GgufParts parts_of_organ_folder(const std::string& path, const OpenGgufOptions& options) {
   const std::string folder = organ_folder_of(path);

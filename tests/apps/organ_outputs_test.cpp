@@ -148,6 +148,13 @@ TEST_F(OrganOutputsTest, ADiskThatIsFullKeepsNothing) {
   for (const std::vector<std::string>& verb : verbs()) {
     expect_refused(with(verb, {"-o", folder_.file("o.gguf")}), 74);
   }
+  expect_refused({"organ", "purify", organs_, "--type", "ffn", "--layers", "0", "--cap", "1", "-o",
+                  folder_.file("pure")},
+                 74);
+  expect_refused({"organ", "graft", "--source", organs_, "--target", organs_, "--type", "organ",
+                  "-o", folder_.file("a/b/grafted")},
+                 74);
+  expect_refused({"organ", "extract", model_, organs_ + "/../m", "-o", folder_.file("fleet")}, 74);
   expect_refused({"organ", "extract", model_, "-o", folder_.file("again")}, 74);
   expect_refused({"organ", "extract", model_, "-o", folder_.file("a/b/again")}, 74);
 }

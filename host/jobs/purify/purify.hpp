@@ -103,10 +103,11 @@ PurifyResult purify_model(const organ::GgufSource& source, measure::Backend& bac
 
 /// Where results go. Empty: not written.
 struct PurifyTargets {
-  std::string output = {};        ///< the model
+  std::string output = {};        ///< the model, or a folder: organ::means_organ_folder()
   std::string factors = {};       ///< low-rank pairs
   std::uint64_t shard_bytes = 0;  ///< 0: one file
   bool replace = false;           ///< of files that are there
+  std::string tool = {};          ///< program and version, for a folder's manifest
 };
 
 /// Before the work: errors of targets that are files of the source (OutputError E-OUTPUT-SOURCE) or

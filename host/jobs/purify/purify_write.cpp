@@ -6,6 +6,7 @@
 #include "core/path_kind.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode.hpp"
+#include "organ/compose_folder.hpp"
 #include "organ/provenance.hpp"
 #include "write/output_folder.hpp"
 #include "write/safetensors_writer.hpp"
@@ -118,9 +119,15 @@ bool write_model(const organ::GgufSource& source, const PurifyResult& result,
                  .history = fmt::format("purify --method {}: {} of {} tensors changed",
                                         method_name(result.options.rule.method), changed,
                                         source.tensors().size())});
+  const organ::Composition composition =
+      organ::split_by_size(std::move(keys), std::move(tensors), targets.shard_bytes);
+  const organ::ComposeOptions how = {.replace = targets.replace, .stop = result.options.stop};
   const organ::ComposeReport report =
-      organ::compose(organ::split_by_size(std::move(keys), std::move(tensors), targets.shard_bytes),
-                     targets.output, {.replace = targets.replace, .stop = result.options.stop});
+      organ::means_organ_folder(targets.output, source)
+          ? organ::compose_folder(
+                composition, targets.output, how,
+                {targets.tool, source.tensors_total(), "that of " + source.path()})
+          : organ::compose(composition, targets.output, how);
   return !report.stopped;
 }
 
@@ -170,8 +177,12 @@ void write_factors(const organ::GgufSource& source, const PurifyResult& result, 
 void require_free_targets(const organ::GgufSource& source, const PurifyTargets& targets) {
   const std::vector<std::string> paths = {targets.output, targets.factors};
   require_no_input(paths, source.input_paths());
+  const bool is_folder = organ::means_organ_folder(targets.output, source);
+  if (is_folder) {
+    organ::require_free_organ_folder(targets.output, targets.shard_bytes);
+  }
   for (const std::string& path : paths) {
-    if (!path.empty()) {
+    if (!path.empty() && !(is_folder && &path == paths.data())) {
       require_free_target(path, targets.replace, "--replace");
     }
   }
