@@ -6,6 +6,7 @@
 #include "scale_figures.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace vindex::measure {
@@ -15,12 +16,12 @@ namespace vindex::measure {
 /// stored as it is meant.
 void flip_scale_signs(std::uint64_t key, std::int64_t first, std::span<float> weights);
 
-/// Takes a sequence of weights in pieces, as HaarPyramid does: as they are, and with random signs.
+/// Takes a sequence of weights in pieces, as HaarPyramid does: as they are and, where there is a
+/// key, with random signs.
 class ScaleSums {
  public:
-  ScaleSums(std::int64_t size, std::uint64_t key)
-      : size_(size), key_(key), plain_(size), flipped_(size) {}
-  /// Leaves `weights` with other signs.
+  ScaleSums(std::int64_t size, std::optional<std::uint64_t> sign_key);
+  /// Leaves `weights` with other signs where there is a key.
   void add(std::int64_t first, std::span<float> weights);
   bool is_complete() const { return plain_.is_complete(); }
   bool is_finite() const { return plain_.is_finite(); }
@@ -29,8 +30,9 @@ class ScaleSums {
 
  private:
   std::int64_t size_;
-  std::uint64_t key_;
-  HaarPyramid plain_, flipped_;
+  std::optional<std::uint64_t> sign_key_;
+  HaarPyramid plain_;
+  std::optional<HaarPyramid> flipped_;
 };
 
 }  // namespace vindex::measure

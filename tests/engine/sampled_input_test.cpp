@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <memory>
 #include <random>
 #include <vector>
@@ -174,16 +175,24 @@ std::vector<std::uint64_t> bits_of(const measure::ScaleFigures& figures) {
 
 TEST(SampledInputTest, ScalesHaveTheSameBitsForEverySlab) {
   CountingInput inner = noise(701, 1500, true);
-  SampledInput held(inner);
+  SampledInput held(inner, true);
   (void)held.row_slab(0, 1);
   held.release();
   const measure::ScaleFigures figures = held.take_sample().scales;
   EXPECT_NEAR(figures.z_modulus, 0.0, 3.0 * figures.z_modulus_null_sd);
   EXPECT_NEAR(figures.csci, 0.0, 3.0 * figures.csci_null_sd);
+  EXPECT_NEAR(figures.csci_signflip, 0.0, 3.0 * figures.csci_null_sd);
   const std::vector<std::uint64_t> wanted = bits_of(figures);
+  inner.released = false;
+  SampledInput without(inner);
+  (void)without.row_slab(0, 1);
+  without.release();
+  const measure::ScaleFigures plain = without.take_sample().scales;
+  EXPECT_EQ(plain.csci, figures.csci);
+  EXPECT_TRUE(std::isnan(plain.csci_signflip));
   for (const std::int64_t step : {50, 128, 701}) {
     CountingInput streamed = noise(701, 1500, false);
-    SampledInput rows(streamed);
+    SampledInput rows(streamed, true);
     for (std::int64_t row = 0; row < 701; row += step) {
       const std::int64_t first = std::max<std::int64_t>(0, row - 7);  // they overlap
       (void)rows.row_slab(first, std::min(step + 7, 701 - first));
@@ -193,7 +202,7 @@ TEST(SampledInputTest, ScalesHaveTheSameBitsForEverySlab) {
   }
   for (const std::int64_t step : {100, 512, 1499}) {
     CountingInput streamed = noise(701, 1500, false);
-    SampledInput columns(streamed);
+    SampledInput columns(streamed, true);
     for (std::int64_t col = 0; col < 1500; col += step) {
       (void)columns.column_slab(col, std::min(step, 1500 - col));
     }
@@ -211,7 +220,7 @@ TEST(SampledInputTest, ThreadsLookAtMatricesThatADeviceLetGo) {
     matrices.push_back(noise(200 + i, 300, true));
   }
   for (CountingInput& matrix : matrices) {
-    inputs.push_back(std::make_unique<SampledInput>(matrix, &threads));
+    inputs.push_back(std::make_unique<SampledInput>(matrix, true, &threads));
     (void)inputs.back()->row_slab(0, 5);
     inputs.back()->release();
     inputs.back()->release();  // the job says it again
@@ -220,7 +229,7 @@ TEST(SampledInputTest, ThreadsLookAtMatricesThatADeviceLetGo) {
     const TakenSample taken = inputs[i]->take_sample();
     EXPECT_TRUE(matrices[i].released);
     CountingInput again = noise(matrices[i].rows(), 300, true);
-    SampledInput alone(again);
+    SampledInput alone(again, true);
     (void)alone.row_slab(0, 5);
     alone.release();
     const TakenSample wanted = alone.take_sample();
@@ -228,7 +237,7 @@ TEST(SampledInputTest, ThreadsLookAtMatricesThatADeviceLetGo) {
     EXPECT_EQ(bits_of(taken.scales), bits_of(wanted.scales));
   }
   matrices.push_back(noise(200, 300, true));
-  SampledInput dropped(matrices.back(), &threads);  // its end waits for the thread
+  SampledInput dropped(matrices.back(), true, &threads);  // its end waits for the thread
   (void)dropped.row_slab(0, 5);
   dropped.release();
 }

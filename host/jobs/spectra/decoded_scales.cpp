@@ -46,12 +46,13 @@ void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
   }
 }
 
-measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix, std::uint64_t key) {
+measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix,
+                                std::optional<std::uint64_t> sign_key) {
   const std::int64_t size = matrix.rows * matrix.cols;
   if (size < measure::kLeastScaled) {
     return {};
   }
-  measure::ScaleSums sums(size, key);
+  measure::ScaleSums sums(size, sign_key);
   add_decoded(matrix, matrix.cols, sums);
   return sums.figures();
 }

@@ -6,6 +6,7 @@
 #include "measure/scale_sums.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace vindex::jobs {
 
@@ -13,8 +14,10 @@ namespace vindex::jobs {
 /// `sums`, whose sequence is that matrix row by row as stored. Memory: kDecodedBytes.
 void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
                  measure::ScaleSums& sums);
-/// Of a whole matrix in memory. `key`: MatrixInput::sign_flip_key().
-measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix, std::uint64_t key);
+/// Of a whole matrix in memory. `sign_key`: that of its sign-flip null, where
+/// the figures of random signs are wanted.
+measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix,
+                                std::optional<std::uint64_t> sign_key);
 
 /// Host memory of one thread while it adds to a pyramid: decoded weights.
 inline constexpr std::uint64_t kDecodedBytes = sizeof(float) << 16U;
@@ -23,8 +26,8 @@ inline constexpr std::uint64_t kDecodedBytes = sizeof(float) << 16U;
 /// weight counts once.
 class SlabScales {
  public:
-  SlabScales(std::int64_t rows, std::int64_t cols, std::uint64_t key)
-      : sums_(rows * cols, key), rows_(rows), cols_(cols) {}
+  SlabScales(std::int64_t rows, std::int64_t cols, std::optional<std::uint64_t> sign_key)
+      : sums_(rows * cols, sign_key), rows_(rows), cols_(cols) {}
   /// Slabs of rows, or slabs of columns, the first of either in the order of their places; what
   /// begins behind a gap is left out.
   void add(const decode::EncodedMatrix& slab);

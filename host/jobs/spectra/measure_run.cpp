@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -178,7 +179,7 @@ std::string missing_text(const measure::SampleAngles& angles) {
   return std::isnan(angles.theta_seed) ? "holds values that are not finite" : "";
 }
 
-void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor,
+void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor, bool with_signs,
                    results::TensorSample& out) {
   if (tensor.stored.size() != 1) {
     out.missing = "stored in several parts";
@@ -191,7 +192,8 @@ void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor
   }
   try {
     const auto input = engine::make_streamed_input(watch, record);
-    SlabScales scales(input->rows(), input->cols(), input->sign_flip_key());
+    SlabScales scales(input->rows(), input->cols(),
+                      with_signs ? std::optional(input->sign_flip_key()) : std::nullopt);
     std::vector<float> sample = read_sample(*input, scales);
     out.scales = scales.figures();
     out.scales_missing = scales.is_finite() ? measure::missing_scales(tensor.count, out.scales)
@@ -265,7 +267,7 @@ void add_samples(const engine::RunSettings& settings, const engine::SelectedMode
     results::TensorSample& sample = description.tensor_samples.emplace_back();
     sample.organ_class = settings.class_of(tensor.name);
     if (!tensor.in_matrix && tensor.shape.size() == 1 && tensor.count > 0) {
-      sample_vector(watch, tensor, sample);
+      sample_vector(watch, tensor, settings.options.sign_flip_draws > 0, sample);
     }
   }
   watch.require_unchanged();

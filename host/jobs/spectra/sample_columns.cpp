@@ -58,9 +58,10 @@ constexpr std::array<ScaleColumn, 7> kScaleColumns = {{
      &ScaleFigures::csci},
     {"csci_null_sd", "standard deviation of csci for as many independent normal numbers",
      &ScaleFigures::csci_null_sd},
-    {"z_modulus_signflip", "z_modulus of the same magnitudes with random signs",
+    {"z_modulus_signflip",
+     "z_modulus of the same magnitudes with random signs, with a sign-flip null",
      &ScaleFigures::z_modulus_signflip},
-    {"csci_signflip", "csci of the same magnitudes with random signs",
+    {"csci_signflip", "csci of the same magnitudes with random signs, with a sign-flip null",
      &ScaleFigures::csci_signflip},
 }};
 

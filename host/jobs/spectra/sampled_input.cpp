@@ -25,18 +25,22 @@ std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
                                            : measure::HaarPyramid::bytes_by_columns(rows, cols));
 }
 
-SampledInput::SampledInput(measure::MatrixInput& inner, ScaleThreads* threads)
+SampledInput::SampledInput(measure::MatrixInput& inner, bool with_signs, ScaleThreads* threads)
     : ForwardingInput(inner),
       stride_(measure::sample_stride(inner.rows() * inner.cols())),
       sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
       missing_(static_cast<std::int64_t>(sample_.size())),
-      threads_(threads) {}
+      threads_(threads) {
+  if (with_signs) {
+    sign_key_ = inner.sign_flip_key();
+  }
+}
 
 SampledInput::~SampledInput() { wait(); }
 
 void SampledInput::wait() const {
-  if (taken_all_.valid()) {
-    taken_all_.wait();
+  if (looked_ != nullptr) {
+    looked_->done.wait(false);
   }
 }
 
@@ -56,7 +60,7 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
     return slab;
   }
   if (!was_asked_ && inner().rows() * inner().cols() >= measure::kLeastScaled) {
-    slabs_.emplace(inner().rows(), inner().cols(), inner().sign_flip_key());
+    slabs_.emplace(inner().rows(), inner().cols(), sign_key_);
   }
   was_asked_ = true;
   if (slabs_) {
@@ -87,11 +91,11 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
 void SampledInput::take_all() {
   const decode::EncodedMatrix whole = inner().row_slab(0, inner().rows());
   missing_ -= decode::decode_strided(whole, inner().cols(), stride_, sample_);
-  scales_ = scales_of(whole, inner().sign_flip_key());
+  scales_ = scales_of(whole, sign_key_);
 }
 
 void SampledInput::release() {
-  if (taken_all_.valid()) {
+  if (looked_ != nullptr) {
     return;  // released there
   }
   if (!was_asked_ || missing_ == 0 || !inner().in_memory()) {
@@ -103,27 +107,24 @@ void SampledInput::release() {
     inner().release();
     return;
   }
-  auto done = std::make_shared<std::promise<void>>();
-  taken_all_ = done->get_future().share();
-  threads_->run([this, done] {
-    std::exception_ptr trouble;
+  looked_ = std::make_shared<Looked>();
+  // Waiters may end this object once it is done: the thread keeps what it says it with.
+  threads_->run([this, looked = looked_] {
     try {
       take_all();
     } catch (...) {
-      trouble = std::current_exception();
+      looked->trouble = std::current_exception();
     }
     inner().release();
-    if (trouble != nullptr) {
-      done->set_exception(trouble);
-    } else {
-      done->set_value();
-    }
+    looked->done = true;
+    looked->done.notify_all();
   });
 }
 
 TakenSample SampledInput::take_sample() {
-  if (taken_all_.valid()) {
-    taken_all_.get();
+  wait();
+  if (looked_ != nullptr && looked_->trouble != nullptr) {
+    std::rethrow_exception(looked_->trouble);
   }
   return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }

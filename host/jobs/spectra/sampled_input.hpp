@@ -8,8 +8,10 @@
 
 #include "measure/derived_input.hpp"
 
+#include <atomic>
 #include <cstdint>
-#include <future>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,9 +33,11 @@ struct TakenSample {
 
 class SampledInput final : public measure::ForwardingInput {
  public:
-  /// `inner` and `threads` must outlive it. With `threads` a matrix in memory is looked at by one
-  /// of them, which then releases `inner`; release() does not wait for it.
-  explicit SampledInput(measure::MatrixInput& inner, ScaleThreads* threads = nullptr);
+  /// `inner` and `threads` must outlive it. `with_signs`: figures of random signs too. With
+  /// `threads` a matrix in memory is looked at by one of them, which then releases `inner`;
+  /// release() does not wait for it.
+  explicit SampledInput(measure::MatrixInput& inner, bool with_signs = false,
+                        ScaleThreads* threads = nullptr);
   ~SampledInput() override;
   SampledInput(const SampledInput&) = delete;
   SampledInput& operator=(const SampledInput&) = delete;
@@ -57,8 +61,14 @@ class SampledInput final : public measure::ForwardingInput {
   std::optional<SlabScales> slabs_;  ///< of a streamed matrix, until all of it was seen
   measure::ScaleFigures scales_;
   bool was_asked_ = false;
+  std::optional<std::uint64_t> sign_key_;
   ScaleThreads* threads_;
-  std::shared_future<void> taken_all_;  ///< where one of the threads has it
+  /// What one of the threads says when it has looked at all weights.
+  struct Looked {
+    std::atomic<bool> done = false;
+    std::exception_ptr trouble;
+  };
+  std::shared_ptr<Looked> looked_;  ///< where one of them has it
 };
 
 }  // namespace vindex::jobs

@@ -162,9 +162,10 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backe
   for (const std::size_t member : members) {
     batch.push_back(unit.input(member));
     if (sampled) {
-      batch.back() =
-          samples.emplace_back(std::make_unique<SampledInput>(*batch.back(), scale_threads_.get()))
-              .get();
+      batch.back() = samples
+                         .emplace_back(std::make_unique<SampledInput>(
+                             *batch.back(), options_.sign_flip_draws > 0, scale_threads_.get()))
+                         .get();
     }
   }
   std::vector<measure::MatrixReport> reports(batch.size());
