@@ -127,15 +127,18 @@ std::vector<std::string> fit_cells(const std::string& name, const char* of, cons
           std::isnan(fit.p) ? "-" : fmt::format("{:.4f}", fit.p)};
 }
 
-FleetTable scale_table(std::span<const FleetModel> models) {
+FleetTable scale_law_table(std::span<const FleetModel> models) {
   FleetTable table{
-      .title = "Law of scale: figures against ln(parameters)",
+      .title = "Law of scale: figures against ln(parameters); ratios change with shapes, too",
       .rows = {{"figure", "models", "n", "slope", "95 %", "p"}},
       .texts = {0, 1, 4},
       .note =
           "The slope is per factor e of parameters. p: how often the figures, exchanged among "
           "the models (within architectures: among those of one), give a slope as steep; "
-          "without a small p there is no law to report. Fine-tunes of one model are not "
+          "without a small p there is no law to report. "
+          "Ratios to a null change with the shapes even where the share of signal does not: it "
+          "takes theta or var64_excess, (var@64 - null) / (1 - null), to speak of one. "
+          "Fine-tunes of one model are not "
           "independent, and count as one at most.",
       .is_short = true};
   for (const ScaleLaw& law : scale_laws(measured_models(models))) {
@@ -171,7 +174,7 @@ std::vector<FleetTable> fleet_tables(std::span<const FleetModel> models) {
   if (order.size() < 2) {
     return {};
   }
-  return {part_table(order), attention_table(order), card_table(order), scale_table(models)};
+  return {part_table(order), attention_table(order), card_table(order), scale_law_table(models)};
 }
 
 }  // namespace vindex::fleet

@@ -28,6 +28,13 @@ inline constexpr const char* kSeedWarning =
     "size of the sample): shuffling all weights of a matrix leaves it as it is, so it is no "
     "measure of what a matrix does, nor of quality.";
 
+/// How to read z_modulus and csci; stands above their table.
+inline constexpr const char* kScaleMeaning =
+    "z_modulus: slope of the information -log2(mean squared Haar coefficient) over log2 scale, "
+    "below 0 where neighbouring weights are alike; csci: correlation of the sizes of coefficients "
+    "across scales, above 0 where large weights lie near each other or are rare; both 0 for normal "
+    "noise; signs flipped (--null signflip): csci of the same magnitudes with random signs";
+
 /// By parameter-weighted theta, the largest first; models without one last. Views into `models`.
 std::vector<const FleetModel*> ranking(std::span<const FleetModel> models);
 

@@ -27,6 +27,20 @@ Json beside_null(const Spread& spread, const Spread& null) {
   return out;
 }
 
+Json scale_json(const Spread& spread, double null, double null_sd, const Spread& flipped) {
+  Json out = spread_json(spread);
+  out["null"] = null;
+  out["null_sd"] = null_sd;
+  out["signflip"] = flipped.mean();
+  return out;
+}
+
+void add_scales(const ScaleSpread& scales, Json& out) {
+  out["z_modulus"] = scale_json(scales.z_modulus, scales.z_modulus_null.mean(), scales.z_null_sd(),
+                                scales.z_modulus_signflip);
+  out["csci"] = scale_json(scales.csci, 0.0, scales.csci_null_sd(), scales.csci_signflip);
+}
+
 Json measured_tensor_json(const MeasuredTensor& tensor) {
   Json out = {{"name", tensor.name},
               {"class", organ::class_name(tensor.organ.organ_class)},
@@ -48,6 +62,12 @@ Json measured_tensor_json(const MeasuredTensor& tensor) {
     out["theta_qq"] = tensor.theta_qq;
     out["theta_qq_null"] = tensor.theta_qq_null;
   }
+  out["z_modulus_null"] = tensor.scales.z_modulus_null;
+  out["z_modulus_null_sd"] = tensor.scales.z_modulus_null_sd;
+  out["csci_null_sd"] = tensor.scales.csci_null_sd;
+  if (!tensor.scales_missing.empty()) {
+    out["z_reason"] = tensor.scales_missing;
+  }
   if (!tensor.remark.empty()) {
     out["remark"] = tensor.remark;
   }
@@ -62,11 +82,13 @@ Json group_json(const GroupFigures& group, const VectorFigures& vectors) {
   out["theta"] = std::move(theta);
   out["signal"] = group.signal.mean();
   out["theta_seed"] = beside_null(group.theta_seed, group.theta_seed_null);
-  out["one_dimensional"] = {
-      {"n", vectors.tensors},
-      {"params", vectors.parameters},
-      {"theta_qq", beside_null(vectors.theta_qq, vectors.theta_qq_null)},
-      {"theta_seed", beside_null(vectors.theta_seed, vectors.theta_seed_null)}};
+  add_scales(group.scales, out);
+  Json one_dimensional = {{"n", vectors.tensors},
+                          {"params", vectors.parameters},
+                          {"theta_qq", beside_null(vectors.theta_qq, vectors.theta_qq_null)},
+                          {"theta_seed", beside_null(vectors.theta_seed, vectors.theta_seed_null)}};
+  add_scales(vectors.scales, one_dimensional);
+  out["one_dimensional"] = std::move(one_dimensional);
   return out;
 }
 
@@ -228,6 +250,11 @@ std::string ranking_json(std::span<const FleetModel> models) {
                     {"signal", group.signal.mean()},
                     {"theta_seed", group.theta_seed.mean()},
                     {"theta_seed_null", group.theta_seed_null.mean()},
+                    {"z_modulus", group.scales.z_modulus.mean()},
+                    {"z_modulus_null_sd", group.scales.z_null_sd()},
+                    {"csci", group.scales.csci.mean()},
+                    {"csci_null_sd", group.scales.csci_null_sd()},
+                    {"csci_signflip", group.scales.csci_signflip.mean()},
                     {"theta_qq_one_dimensional", vectors.theta_qq.mean()},
                     {"theta_seed_one_dimensional", vectors.theta_seed.mean()},
                     {"tensors", model->measure->tensors.size()},

@@ -34,6 +34,10 @@ std::string range(const Spread& spread) {
   return spread.count() == 0 ? "-" : fmt::format("{:.1f}..{:.1f}", spread.min(), spread.max());
 }
 
+std::string signed_range(const Spread& spread) {
+  return spread.count() == 0 ? "-" : fmt::format("{:.2f}..{:.2f}", spread.min(), spread.max());
+}
+
 std::string parameters_text(std::int64_t count) {
   const auto value = static_cast<double>(count);
   for (const auto& [unit, name] : {std::pair{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "k"}}) {
@@ -135,6 +139,39 @@ std::string vector_table(const ModelMeasure& model) {
   return markdown_table(rows, std::to_array<std::size_t>({0, 4}));
 }
 
+/// `tensors` of class `name`: what the mean of noise would be is 0, to the standard deviation
+/// given.
+void add_scale_row(const std::string& name, const ScaleSpread& scales,
+                   std::vector<std::vector<std::string>>& rows) {
+  if (scales.z_modulus.count() + scales.csci.count() > 0) {
+    rows.push_back({name, std::to_string(scales.z_modulus.count()),
+                    markdown_number(scales.z_modulus.mean(), 4),
+                    markdown_number(scales.z_null_sd(), 4), signed_range(scales.z_modulus),
+                    markdown_number(scales.csci.mean(), 4),
+                    markdown_number(scales.csci_signflip.mean(), 4),
+                    markdown_number(scales.csci_null_sd(), 4), signed_range(scales.csci)});
+  }
+}
+
+/// How energy changes with scale, and how sizes go together across scales; empty where no tensor is
+/// long enough.
+std::string scale_table(const ModelMeasure& model) {
+  std::vector<std::vector<std::string>> rows = {{"class", "tensors", "z_modulus", "noise sd",
+                                                 "range", "csci", "signs flipped", "noise sd",
+                                                 "range"}};
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const auto organ_class = static_cast<organ::OrganClass>(i);
+    add_scale_row(std::string(organ::class_name(organ_class)),
+                  group_figures(model, &organ_class).scales, rows);
+  }
+  for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
+    const auto organ_class = static_cast<organ::OrganClass>(i);
+    add_scale_row(std::string(organ::class_name(organ_class)) + ", 1-D",
+                  vector_figures(model, &organ_class).scales, rows);
+  }
+  return rows.size() == 1 ? "" : markdown_table(rows, std::to_array<std::size_t>({0, 4, 8}));
+}
+
 /// The tensors with the least and the largest theta.
 std::string extremes_table(const ModelMeasure& model) {
   std::vector<const MeasuredTensor*> order;
@@ -229,6 +266,10 @@ std::string report_markdown(std::span<const FleetModel> models) {
                     measure.tensors.size(), class_table(measure));
     if (vector_figures(measure).tensors > 0) {
       out += vector_table(measure) + "\n";
+    }
+    if (const std::string scales = scale_table(measure); !scales.empty()) {
+      out += "Across scales, means over tensors (" + std::string(kScaleMeaning) + "):\n\n" +
+             scales + "\n";
     }
     out +=
         "Largest and smallest theta (rank: values above the threshold of Gavish and Donoho):\n\n" +

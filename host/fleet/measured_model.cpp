@@ -3,6 +3,7 @@
 
 #include "core/json.hpp"
 #include "results/query.hpp"
+#include "results/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -49,6 +50,8 @@ MeasuredTensor empty_tensor(const results::TensorEntry& tensor) {
   out.shape = tensor.shape;
   out.type = tensor.encoding;
   out.parameters = tensor.count;
+  out.scales = tensor.scales;
+  out.scales_missing = tensor.scales_missing;
   return out;
 }
 
@@ -77,6 +80,10 @@ void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles&
   out[TensorFigure::kSeedEntropy].add(angles.entropy);
   out[TensorFigure::kSeedKurtosis].add(angles.kurtosis);
   out[TensorFigure::kSeedCv].add(angles.spacing_cv);
+  out[TensorFigure::kZModulus].add(tensor.scales.z_modulus);
+  out[TensorFigure::kCsci].add(tensor.scales.csci);
+  out[TensorFigure::kZSignFlip].add(tensor.scales.z_modulus_signflip);
+  out[TensorFigure::kCsciSignFlip].add(tensor.scales.csci_signflip);
   out.theta_qq = angles.theta_qq;
   out.theta_qq_null = measure::theta_qq_null(angles.count);
   out.remark = angles.is_constant ? "constant" : "";
@@ -100,6 +107,28 @@ void Spread::add(double value, double weight) {
 
 double Spread::sd() const {
   return count_ == 0 ? kNaN : std::sqrt(std::max(0.0, squares_ / weight_));
+}
+
+void ScaleSpread::add(const MeasuredTensor& tensor) {
+  const measure::ScaleFigures& figures = tensor.scales;
+  if (!std::isnan(figures.z_modulus)) {
+    z_modulus.add(figures.z_modulus);
+    z_modulus_signflip.add(figures.z_modulus_signflip);
+    z_modulus_null.add(figures.z_modulus_null);
+    z_variance.add(figures.z_modulus_null_sd * figures.z_modulus_null_sd);
+  }
+  if (!std::isnan(figures.csci)) {
+    csci.add(figures.csci);
+    csci_signflip.add(figures.csci_signflip);
+    csci_variance.add(figures.csci_null_sd * figures.csci_null_sd);
+  }
+}
+
+double ScaleSpread::z_null_sd() const {
+  return std::sqrt(z_variance.mean() / static_cast<double>(z_variance.count()));
+}
+double ScaleSpread::csci_null_sd() const {
+  return std::sqrt(csci_variance.mean() / static_cast<double>(csci_variance.count()));
 }
 
 std::int64_t ModelMeasure::parameters() const {
@@ -136,7 +165,12 @@ ModelMeasure read_model_measure(const std::string& file) {
     numbers.push_back(row.number);
   }
   std::array<std::vector<double>, kTensorFigures> values;
+  const std::int64_t minor = results::minor_version(results.schema_version());
   for (std::size_t figure = 0; figure < kTensorFigures; ++figure) {
+    if (minor < kFigureRows[figure].since) {
+      values[figure].assign(rows.size(), kNaN);
+      continue;
+    }
     const std::vector<double> all = results.numbers(kFigureRows[figure].column, numbers);
     const std::size_t width = rows.empty() ? 1 : all.size() / rows.size();
     for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -229,8 +263,12 @@ GroupFigures figures_where(const ModelMeasure& model, Wanted wanted) {
     out.var64_null.add(mean(TensorFigure::kVarAt64Null), weight);
     out.var64_over_null.add(mean(TensorFigure::kVarAt64) / mean(TensorFigure::kVarAt64Null),
                             weight);
+    out.var64_excess.add((mean(TensorFigure::kVarAt64) - mean(TensorFigure::kVarAt64Null)) /
+                             (1.0 - mean(TensorFigure::kVarAt64Null)),
+                         weight);
     out.erank_over_null.add(
         mean(TensorFigure::kEffectiveRank) / mean(TensorFigure::kEffectiveRankNull), weight);
+    out.scales.add(tensor);
   }
   return out;
 }
@@ -276,6 +314,7 @@ VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass*
     out.theta_qq_null.add(tensor.theta_qq_null);
     out.theta_seed.add(tensor[TensorFigure::kThetaSeed].mean());
     out.theta_seed_null.add(tensor[TensorFigure::kThetaSeedNull].mean());
+    out.scales.add(tensor);
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/constants.hpp"
+#include "measure/scale_figures.hpp"
 #include "model/architecture_facts.hpp"
 #include "organ/organ_class.hpp"
 
@@ -51,6 +52,10 @@ enum class TensorFigure : std::uint8_t {
   kSeedEntropy,
   kSeedKurtosis,
   kSeedCv,
+  kZModulus,
+  kCsci,
+  kZSignFlip,
+  kCsciSignFlip,
   kCount
 };
 inline constexpr std::size_t kTensorFigures = static_cast<std::size_t>(TensorFigure::kCount);
@@ -61,6 +66,7 @@ struct FigureRow {
   const char* name;
   bool of_vectors = false;  ///< there for 1-D tensors too
   std::size_t element = 0;  ///< of a column [matrix, k]
+  std::int64_t since = 0;   ///< minor version of the schema that has it first
 };
 
 /// By TensorFigure.
@@ -81,6 +87,10 @@ inline constexpr std::array<FigureRow, kTensorFigures> kFigureRows = {{
     {"seed_entropy", "H", true},
     {"seed_kurtosis", "kurtosis", true},
     {"seed_cv", "cv", true},
+    {"z_modulus", "z_modulus", true, 0, 4},
+    {"csci", "csci", true, 0, 4},
+    {"z_modulus_signflip", "z_modulus_signflip", true, 0, 4},
+    {"csci_signflip", "csci_signflip", true, 0, 4},
 }};
 
 /// What a matrix is to a model: the class of its name, feed-forward matrices by whether every token
@@ -110,6 +120,8 @@ struct MeasuredTensor {
   std::array<Spread, kTensorFigures> figures = {};  ///< of a single matrix min = mean = max
   double theta_qq = kNaN;                           ///< of 1-D tensors only
   double theta_qq_null = kNaN;                      ///< of 1-D tensors only
+  measure::ScaleFigures scales = {};  ///< with the nulls; of a stack those of its mean
+  std::string scales_missing = {};    ///< why z_modulus or csci is none
   std::string remark;  ///< reason of the results file where a value is missing or flagged
 
   bool is_vector() const { return slices == 0; }
@@ -125,6 +137,17 @@ struct UnmeasuredTensor {
   std::string reason;
 };
 
+/// z_modulus and csci over tensors, unweighted, and what their means would be of noise.
+struct ScaleSpread {
+  Spread z_modulus, z_modulus_null, z_modulus_signflip, csci, csci_signflip;
+  Spread z_variance, csci_variance;  ///< squared standard deviations of the tensors' nulls
+
+  void add(const MeasuredTensor& tensor);
+  /// Of the mean over the tensors.
+  double z_null_sd() const;
+  double csci_null_sd() const;
+};
+
 /// Of the matrices of a class, or of a model. A stack counts as one tensor, by its slices' mean.
 struct GroupFigures {
   std::int64_t tensors = 0;
@@ -135,6 +158,8 @@ struct GroupFigures {
   Spread theta_seed, theta_seed_null;
   Spread var64, var64_null;                 ///< weighted
   Spread var64_over_null, erank_over_null;  ///< weighted means of the matrices' ratios
+  Spread var64_excess;  ///< of (var64 - null) / (1 - null): its share above the null, for any shape
+  ScaleSpread scales;
 };
 
 /// Of 1-D tensors of a class, or of a model.
@@ -142,6 +167,7 @@ struct VectorFigures {
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;
   Spread theta_qq, theta_qq_null, theta_seed, theta_seed_null;
+  ScaleSpread scales;
 };
 
 struct ModelMeasure {

@@ -183,7 +183,8 @@ std::vector<ScaleLaw> scale_laws(std::span<const ModelMeasure* const> models) {
       {"erank_over_null", "1",
        [](const GroupFigures& group) { return group.erank_over_null.mean(); }},
       {"var64_over_null", "1",
-       [](const GroupFigures& group) { return group.var64_over_null.mean(); }}};
+       [](const GroupFigures& group) { return group.var64_over_null.mean(); }},
+      {"var64_excess", "1", [](const GroupFigures& group) { return group.var64_excess.mean(); }}};
   std::vector<ScaleLaw> laws;
   for (const Figure& figure : kFigures) {
     std::vector<double> sizes, values;

@@ -36,12 +36,13 @@ ScaleFit fit_scale(std::span<const double> log_parameters, std::span<const doubl
 /// A figure of models against their size: of all of them, and within architectures, where models
 /// of one share what else differs (widths, tokenizers, makers).
 struct ScaleLaw {
-  std::string name;  ///< "theta", "erank_over_null", "var64_over_null"
+  std::string name;  ///< "theta", "erank_over_null", "var64_over_null", "var64_excess"
   std::string unit;  ///< of the figure
   ScaleFit all, within;
 };
 
-/// Of each of the three figures. Models without the figure or without parameters take no part.
+/// Of each of the four figures. The two ratios depend on shapes at an equal share of signal: their
+/// nulls fall as matrices grow. Models without the figure or without parameters take no part.
 std::vector<ScaleLaw> scale_laws(std::span<const ModelMeasure* const> models);
 
 }  // namespace vindex::fleet

@@ -92,6 +92,9 @@ FileDescription describe(const RunDescription& run) {
       const TensorSample& sample = run.tensor_samples.at(i);
       entry.organ_class = printable(sample.organ_class);
       entry.angles = sample.angles;
+      entry.scales = sample.scales;
+      entry.scales_missing = printable(sample.scales_missing);
+      entry.block_scales = sample.block_scales;
       if (!sample.missing.empty()) {
         entry.reason += (entry.reason.empty() ? "" : "; ") + printable(sample.missing);
       }

@@ -5,6 +5,7 @@
 
 #include "measure/backend.hpp"
 #include "measure/sample_angles.hpp"
+#include "measure/scale_figures.hpp"
 #include "model/model_index.hpp"
 
 #include <cstddef>
@@ -113,6 +114,13 @@ struct ResultRow : RowOutcome, RowBulk {
   std::int64_t index = 0;
 };
 
+/// The factors that blocks of a float8 tensor are multiplied by.
+struct BlockScales {
+  std::int64_t count = 0;  ///< 0: it has none, or they cannot be read
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double cv = std::numeric_limits<double>::quiet_NaN();  ///< population deviation over the mean
+};
+
 struct TensorEntry {
   std::string name, stored, block, role, shape, encoding, reason;
   std::int32_t layer = -1;
@@ -120,6 +128,9 @@ struct TensorEntry {
   bool in_matrix = false;
   std::string organ_class = {};       ///< empty where the run took no samples
   measure::SampleAngles angles = {};  ///< of a 1-D tensor; count 0 where there are none
+  measure::ScaleFigures scales = {};  ///< of a 1-D tensor, as far as it has any
+  std::string scales_missing = {};    ///< why one of those is NaN
+  BlockScales block_scales = {};
 };
 
 }  // namespace vindex::results

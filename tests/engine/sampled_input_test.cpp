@@ -9,7 +9,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -101,6 +104,7 @@ class CountingInput final : public measure::MatrixInput {
     return decode::column_slab(matrix_, first, count);
   }
   void release() override { released = true; }
+  std::vector<float>& values() { return values_; }
 
   bool released = false;
 
@@ -127,7 +131,7 @@ TEST(SampledInputTest, TakesTheSampleWhenTheBytesAreLetGo) {
   EXPECT_FALSE(inner.released);
   input.release();
   EXPECT_TRUE(inner.released);
-  EXPECT_EQ(input.take_sample(), wanted_of(701, 500));
+  EXPECT_EQ(input.take_sample().weights, wanted_of(701, 500));
 }
 
 TEST(SampledInputTest, TakesItFromSlabsThatPassBy) {
@@ -139,13 +143,136 @@ TEST(SampledInputTest, TakesItFromSlabsThatPassBy) {
   }
   (void)input.row_slab(0, 701);  // a second pass changes nothing
   input.release();
-  EXPECT_EQ(input.take_sample(), wanted_of(701, 500));
+  EXPECT_EQ(input.take_sample().weights, wanted_of(701, 500));
   CountingInput again(701, 500, false);
   SampledInput columns(again);
   for (std::int64_t col = 0; col < 500; col += 100) {
     (void)columns.column_slab(col, 100);
   }
-  EXPECT_EQ(columns.take_sample(), wanted_of(701, 500));
+  EXPECT_EQ(columns.take_sample().weights, wanted_of(701, 500));
+}
+
+/// Normal weights in place of the counted ones.
+CountingInput noise(std::int64_t rows, std::int64_t cols, bool in_memory) {
+  CountingInput input(rows, cols, in_memory);
+  std::mt19937_64 engine(4);
+  std::normal_distribution<float> law;
+  for (float& value : input.values()) {
+    value = law(engine);
+  }
+  return input;
+}
+
+std::vector<std::uint64_t> bits_of(const measure::ScaleFigures& figures) {
+  std::vector<std::uint64_t> bits;
+  for (const double value :
+       {figures.z_modulus, figures.z_modulus_null, figures.z_modulus_null_sd, figures.csci,
+        figures.csci_null_sd, figures.z_modulus_signflip, figures.csci_signflip}) {
+    bits.push_back(std::bit_cast<std::uint64_t>(value));
+  }
+  return bits;
+}
+
+TEST(SampledInputTest, ScalesHaveTheSameBitsForEverySlab) {
+  CountingInput inner = noise(701, 1500, true);
+  SampledInput held(inner, true);
+  (void)held.row_slab(0, 1);
+  held.release();
+  const measure::ScaleFigures figures = held.take_sample().scales;
+  EXPECT_NEAR(figures.z_modulus, 0.0, 3.0 * figures.z_modulus_null_sd);
+  EXPECT_NEAR(figures.csci, 0.0, 3.0 * figures.csci_null_sd);
+  EXPECT_NEAR(figures.csci_signflip, 0.0, 3.0 * figures.csci_null_sd);
+  const std::vector<std::uint64_t> wanted = bits_of(figures);
+  inner.released = false;
+  SampledInput without(inner);
+  (void)without.row_slab(0, 1);
+  without.release();
+  const measure::ScaleFigures plain = without.take_sample().scales;
+  EXPECT_EQ(plain.csci, figures.csci);
+  EXPECT_TRUE(std::isnan(plain.csci_signflip));
+  for (const std::int64_t step : {50, 128, 701}) {
+    CountingInput streamed = noise(701, 1500, false);
+    SampledInput rows(streamed, true);
+    for (std::int64_t row = 0; row < 701; row += step) {
+      const std::int64_t first = std::max<std::int64_t>(0, row - 7);  // they overlap
+      (void)rows.row_slab(first, std::min(step + 7, 701 - first));
+    }
+    (void)rows.row_slab(0, 701);
+    EXPECT_EQ(bits_of(rows.take_sample().scales), wanted) << step;
+  }
+  for (const std::int64_t step : {100, 512, 1499}) {
+    CountingInput streamed = noise(701, 1500, false);
+    SampledInput columns(streamed, true);
+    for (std::int64_t col = 0; col < 1500; col += step) {
+      (void)columns.column_slab(col, std::min(step, 1500 - col));
+    }
+    (void)columns.column_slab(0, step);
+    EXPECT_EQ(bits_of(columns.take_sample().scales), wanted) << step;
+  }
+}
+
+TEST(SampledInputTest, ThreadsLookAtMatricesThatADeviceLetGo) {
+  ScaleThreads threads(2);
+  std::vector<CountingInput> matrices;
+  matrices.reserve(21);  // inputs refer to them
+  std::vector<std::unique_ptr<SampledInput>> inputs;
+  for (int i = 0; i < 20; ++i) {
+    matrices.push_back(noise(200 + i, 300, true));
+  }
+  for (CountingInput& matrix : matrices) {
+    inputs.push_back(std::make_unique<SampledInput>(matrix, true, &threads));
+    (void)inputs.back()->row_slab(0, 5);
+    inputs.back()->release();
+    inputs.back()->release();  // the job says it again
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const TakenSample taken = inputs[i]->take_sample();
+    EXPECT_TRUE(matrices[i].released);
+    CountingInput again = noise(matrices[i].rows(), 300, true);
+    SampledInput alone(again, true);
+    (void)alone.row_slab(0, 5);
+    alone.release();
+    const TakenSample wanted = alone.take_sample();
+    EXPECT_EQ(taken.weights, wanted.weights);
+    EXPECT_EQ(bits_of(taken.scales), bits_of(wanted.scales));
+  }
+  matrices.push_back(noise(200, 300, true));
+  SampledInput dropped(matrices.back(), true, &threads);  // its end waits for the thread
+  (void)dropped.row_slab(0, 5);
+  dropped.release();
+}
+
+TEST(DecodedScalesTest, EveryFormatGivesThoseOfTheWholeMatrix) {
+  std::mt19937 random(8);
+  const auto fill = [&](auto values, auto, auto) {
+    for (std::uint8_t& value : values) {
+      value = static_cast<std::uint8_t>(random());
+    }
+  };
+  for (const decode::FormatRow& row : decode::format_rows()) {
+    for (const decode::SampleShape& shape : decode::shapes_of(row, 40, 530, 16)) {
+      SCOPED_TRACE(shape.encoding.label);
+      const decode::EncodedSample sample(shape, 0, fill);
+      const decode::EncodedMatrix& matrix = sample.matrix();
+      std::vector<float> all(static_cast<std::size_t>(matrix.rows * matrix.cols));
+      decode::decode_matrix(matrix, all.data(), matrix.cols);
+      measure::ScaleSums sums(matrix.rows * matrix.cols, 17);
+      sums.add(0, all);
+      const auto wanted = bits_of(sums.figures());
+      EXPECT_EQ(bits_of(scales_of(matrix, 17)), wanted);
+      SlabScales slabs(matrix.rows, matrix.cols, 17);
+      const std::int64_t granularity = decode::column_granularity(*matrix.encoding);
+      const std::int64_t cut = matrix.cols / 2 / granularity * granularity;
+      if (cut > 0) {
+        slabs.add(column_slab(matrix, 0, cut));
+        slabs.add(column_slab(matrix, cut, matrix.cols - cut));
+      } else {
+        slabs.add(matrix);
+      }
+      EXPECT_TRUE(slabs.is_complete());
+      EXPECT_EQ(bits_of(slabs.figures()), wanted);
+    }
+  }
 }
 
 TEST(SampledInputTest, HasNoneOfAMatrixThatWasNotSeen) {
@@ -153,11 +280,11 @@ TEST(SampledInputTest, HasNoneOfAMatrixThatWasNotSeen) {
   SampledInput input(inner);
   (void)input.row_slab(0, 350);
   input.release();
-  EXPECT_TRUE(input.take_sample().empty());
+  EXPECT_TRUE(input.take_sample().weights.empty());
   CountingInput unasked(701, 500, true);
   SampledInput idle(unasked);
   idle.release();  // its bytes may never arrive
-  EXPECT_TRUE(idle.take_sample().empty());
+  EXPECT_TRUE(idle.take_sample().weights.empty());
 }
 
 }  // namespace

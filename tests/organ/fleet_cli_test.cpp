@@ -181,7 +181,11 @@ TEST_F(Fleet, WithoutDependenceThereIsNoLaw) {
   const std::string models = make("models", [&](double, int number) { return kAngles[number]; });
   const std::string out = folder_.file("out");
   must({"-q", "organ", "measure", "--fleet", models, "-o", out});
-  const Json theta = law(json(out + "/z_measure_report.json"), "theta");
+  const Json ranking = json(out + "/z_measure_report.json");
+  EXPECT_GT(law(ranking, "var64_excess")["all"]["p"].get<double>(), 0.2);
+  // A ratio to a null depends on the shapes alone, which is why the excess stands beside it.
+  EXPECT_LT(law(ranking, "var64_over_null")["all"]["p"].get<double>(), 0.01);
+  const Json theta = law(ranking, "theta");
   for (const char* of : {"all", "within_architectures"}) {
     EXPECT_GT(theta[of]["p"].get<double>(), 0.2) << theta[of];
     EXPECT_LT(theta[of]["ci_low"].get<double>(), 0.0) << theta[of];

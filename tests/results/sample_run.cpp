@@ -91,7 +91,9 @@ RunDescription sample_run(const SampleOptions& options) {
     std::vector<float> values = {1.0F, 2.0F, 4.0F, 8.0F, 16.0F};
     run.tensor_samples.back() = {.organ_class = "norm",
                                  .angles = measure::sample_angles(values, true),
-                                 .missing = "a remark"};
+                                 .missing = "a remark",
+                                 .scales = {-0.5, 0.001, 0.25, 0.125, 0.0625, 0.5, 0.75},
+                                 .scales_missing = "another"};
   }
   return run;
 }
@@ -139,6 +141,10 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
       values.push_back(static_cast<float>(std::pow(i, 1.0 + 0.1 * static_cast<double>(index))));
     }
     numbers.set_sample(measure::sample_angles(values, false));
+    measure::ScaleFigures scales = measure::scale_nulls(4096);
+    scales.z_modulus = 0.01 * static_cast<double>(index);
+    scales.csci = -0.02 * static_cast<double>(index);
+    numbers.set_scales(scales);
   }
   row.escalated = index % 5 == 4;
   numbers.sigma_error = 1e-7 * static_cast<double>(index + 1);

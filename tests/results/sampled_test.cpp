@@ -39,17 +39,26 @@ class Sampled : public ::testing::Test {
     return std::any_of(columns.begin(), columns.end(),
                        [&](const ColumnInfo& column) { return column.name == name; });
   }
-  /// What a program of schema 1.1 wrote.
-  void make_older() const {
+  /// What a program of an earlier schema wrote.
+  void make_older(const char* version = "1.1",
+                  const std::vector<std::string>& columns = {"theta", "theta_null", "signal",
+                                                             "rank_edge", "rank_gd"},
+                  const std::vector<std::string>& of_tensors = {}) const {
     const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    for (const char* name : {"theta", "theta_null", "signal", "rank_edge", "rank_gd"}) {
-      EXPECT_GE(H5Ldelete(file, ("/matrix/" + std::string(name)).c_str(), H5P_DEFAULT), 0);
+    for (const std::string& name : columns) {
+      EXPECT_GE(H5Ldelete(file, ("/matrix/" + name).c_str(), H5P_DEFAULT), 0);
+      if (!of_tensors.empty()) {
+        EXPECT_GE(H5Ldelete(file, ("/tensor/" + name).c_str(), H5P_DEFAULT), 0);
+      }
+    }
+    for (const std::string& name : of_tensors) {
+      EXPECT_GE(H5Ldelete(file, ("/tensor/" + name).c_str(), H5P_DEFAULT), 0);
     }
     const hid_t type = H5Tcopy(H5T_C_S1);
     H5Tset_size(type, H5T_VARIABLE);
     H5Tset_cset(type, H5T_CSET_UTF8);
     const hid_t attribute = H5Aopen(file, "schema_version", H5P_DEFAULT);
-    const char* const text = "1.1";
+    const char* const text = version;
     EXPECT_GE(H5Awrite(attribute, type, &text), 0);
     H5Aclose(attribute);
     H5Tclose(type);
@@ -85,8 +94,75 @@ TEST_F(Sampled, RowsAndVectorsComeBack) {
   EXPECT_EQ(norm.angles.theta_qq, wanted.theta_qq);
   EXPECT_EQ(norm.angles.theta_seed, wanted.theta_seed);
   EXPECT_EQ(norm.angles.count, 5);
+  EXPECT_EQ(norm.scales.z_modulus, -0.5);
+  EXPECT_EQ(norm.scales.csci_null_sd, 0.0625);
+  EXPECT_EQ(norm.scales_missing, "another");
   EXPECT_EQ(tensors.front().organ_class, "organ");
   EXPECT_TRUE(std::isnan(tensors.front().angles.theta_qq));
+}
+
+TEST_F(Sampled, ScalesOfAMatrixAreInItsRowAndInItsTensor) {
+  run_ = sample_run({.rows = 16, .cols = 32, .sampled = true});
+  write_sample(file_, run_);
+  const ResultsFile file(file_);
+  const auto rows = all_of(run_);
+  const std::vector<double> z = file.numbers("z_modulus", rows);
+  const std::vector<double> sd = file.numbers("csci_null_sd", rows);
+  const std::vector<TensorEntry> tensors = file.tensors();
+  int measured = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& numbers = sample_numbers(run_, rows[i]);
+    const std::string& name = run_.matrices[i].tensor;
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                                     [&](const TensorEntry& entry) { return entry.name == name; });
+    ASSERT_NE(tensor, tensors.end());
+    if (std::isnan(numbers.scales[0])) {
+      EXPECT_TRUE(std::isnan(z[i]) && std::isnan(tensor->scales.z_modulus)) << i;
+      EXPECT_FALSE(tensor->scales_missing.empty()) << i;
+      continue;
+    }
+    ++measured;
+    EXPECT_EQ(z[i], numbers.scales[0]) << i;
+    EXPECT_EQ(sd[i], measure::scale_nulls(4096).csci_null_sd) << i;
+    EXPECT_DOUBLE_EQ(tensor->scales.z_modulus, z[i]) << i;
+    EXPECT_DOUBLE_EQ(tensor->scales.csci_null_sd, sd[i]) << i;
+    EXPECT_EQ(tensor->scales_missing, "") << i;
+  }
+  EXPECT_GT(measured, 3);
+}
+
+TEST_F(Sampled, AFileOf13HasAnglesAndNoScales) {
+  run_ = sample_run({.rows = 16, .cols = 32, .sampled = true});
+  const auto half = static_cast<std::int64_t>(run_.matrices.size() / 2);
+  {
+    const auto store = open_run_store(file_, run_, {}, false);
+    measure_rows(*store, run_, 0, half);
+    store->publish_file();
+  }
+  std::filesystem::remove_all(file_ + ".parts");
+  make_older("1.3",
+             {"z_modulus", "z_modulus_null", "z_modulus_null_sd", "csci", "csci_null_sd",
+              "z_modulus_signflip", "csci_signflip"},
+             {"z_reason"});
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  {
+    const auto store = open_run_store(file_, run_, {}, false);
+    EXPECT_TRUE(store->done()[0]);
+    measure_rows(*store, run_, half, static_cast<std::int64_t>(run_.matrices.size()));
+    store->publish_file();
+  }
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  const ResultsFile file(file_);
+  EXPECT_TRUE(std::isnan(file.numbers("z_modulus", std::vector<std::int64_t>{0})[0]));
+  EXPECT_FALSE(std::isnan(file.numbers("theta_seed", std::vector<std::int64_t>{0})[0]));
+  int older = 0;
+  int complete = 0;
+  for (const TensorEntry& tensor : file.tensors()) {
+    older += tensor.scales_missing == "measured before schema 1.4" ? 1 : 0;
+    complete += tensor.scales_missing.empty() ? 1 : 0;
+  }
+  EXPECT_GE(older, half);
+  EXPECT_GT(complete, 0);
 }
 
 TEST_F(Sampled, WorkersAndMergeGiveTheSameColumns) {

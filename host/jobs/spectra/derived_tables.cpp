@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -24,6 +25,8 @@ struct Merged {
   std::int64_t slices = 0;    ///< rows of this tensor in the file
   std::int64_t decoded = 0;   ///< of them with moments
   std::int64_t elements = 0;  ///< covered by those
+  measure::MeanScales scales;
+  std::string unmeasured;  ///< why the first slice without a spectrum has none
 };
 
 /// Why the statistics of a tensor are absent; empty where they are there.
@@ -48,7 +51,26 @@ struct TensorRow {
   const results::TensorEntry* tensor = nullptr;
   std::string reason;
   std::optional<decode::Moments> moments;  ///< where all of it was measured
+  measure::ScaleFigures scales = {};
+  std::string scales_missing = {};
 };
+
+/// The figures across scales of a tensor of matrices, and why one of them is missing.
+void set_scales(const results::TensorEntry& tensor, const Merged* merged, TensorRow& row) {
+  if (!row.reason.empty() || merged == nullptr) {
+    row.scales_missing = row.reason;
+    return;
+  }
+  if (!merged->unmeasured.empty()) {
+    row.scales_missing = merged->unmeasured;
+    return;
+  }
+  row.scales = merged->scales.mean();
+  const std::int64_t size = tensor.count / merged->slices;
+  const bool is_older = size >= measure::kLeastScaled && std::isnan(row.scales.csci_null_sd);
+  row.scales_missing =
+      is_older ? "measured before schema 1.4" : measure::missing_scales(size, row.scales);
+}
 
 std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors,
                                    std::span<const results::StoredRow* const> rows) {
@@ -61,6 +83,10 @@ std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors
       ++tensor.decoded;
       tensor.elements += moments->count + moments->nonfinite;
     }
+    tensor.scales.add(row->rows * row->cols, scales_of(*row));
+    if (row->status != measure::Status::kMeasured && tensor.unmeasured.empty()) {
+      tensor.unmeasured = row->reason;
+    }
   }
   std::vector<TensorRow> out;
   for (const results::TensorEntry& tensor : tensors) {
@@ -72,8 +98,43 @@ std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors
     if (sums != nullptr && sums->elements == tensor.count && sums->decoded > 0) {
       row.moments = sums->moments;
     }
+    if (tensor.in_matrix) {
+      set_scales(tensor, sums, row);
+    } else {
+      row.scales = tensor.scales;
+      row.scales_missing = tensor.scales_missing.empty() && std::isnan(tensor.scales.z_modulus)
+                               ? tensor.reason
+                               : tensor.scales_missing;
+    }
   }
   return out;
+}
+
+void add_scales(results::SideTable& table, const std::vector<TensorRow>& rows) {
+  for (const ScaleColumn& column : scale_columns()) {
+    results::add_column(table, rows, column.name, "1", column.long_name,
+                        [&](const TensorRow& row) { return row.scales.*column.member; });
+  }
+  results::add_column(table, rows, "z_reason", "", "why z_modulus or csci is missing",
+                      &TensorRow::scales_missing);
+}
+
+/// Where a tensor of the model has any.
+void add_block_scales(results::SideTable& table, std::span<const results::TensorEntry> tensors) {
+  using results::TensorEntry;
+  const bool any = std::any_of(tensors.begin(), tensors.end(), [](const TensorEntry& tensor) {
+    return tensor.block_scales.count > 0;
+  });
+  if (!any) {
+    return;
+  }
+  results::add_column(table, tensors, "scale_count", "1", "scales of a float8 tensor's blocks",
+                      [](const TensorEntry& tensor) { return tensor.block_scales.count; });
+  results::add_column(table, tensors, "scale_mean", "1", "their mean",
+                      [](const TensorEntry& tensor) { return tensor.block_scales.mean; });
+  results::add_column(table, tensors, "scale_cv", "1",
+                      "their population standard deviation over their mean",
+                      [](const TensorEntry& tensor) { return tensor.block_scales.cv; });
 }
 
 /// Class and angles; the angles of a matrix are in its rows.
@@ -101,7 +162,8 @@ void add_samples(results::SideTable& table, std::span<const results::TensorEntry
 
 }  // namespace
 
-results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, bool sampled,
+results::SideTable tensor_table(std::span<const results::TensorEntry> tensors,
+                                TensorSamples samples,
                                 std::span<const results::StoredRow* const> rows) {
   results::SideTable table{.group = "/tensor",
                            .dimension = "entry",
@@ -148,8 +210,12 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, b
             [](const Moments& m) { return std::sqrt(m.sum_squares); });
   count("zeros", "weights that are zero, -1 if not measured", &Moments::zeros);
   count("nonfinite", "weights not finite, -1 if not measured", &Moments::nonfinite);
-  if (sampled) {
+  if (samples != TensorSamples::kNone) {
     add_samples(table, tensors);
+  }
+  if (samples == TensorSamples::kScales) {
+    add_scales(table, all);
+    add_block_scales(table, tensors);
   }
   return table;
 }

@@ -6,6 +6,7 @@
 #include "results/stored_row.hpp"
 #include "results/table_writer.hpp"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,14 @@ namespace vindex::jobs {
 
 /// Statistics of a tensor are the merged moments of its matrices, in row order, where every slice
 /// is in the file; else NaN with the reason.
-/// With `sampled` the classes and the angles of the entries too.
-results::SideTable tensor_table(std::span<const results::TensorEntry> tensors, bool sampled,
+/// Which columns of samples it has.
+enum class TensorSamples : std::uint8_t {
+  kNone,
+  kAngles,  ///< classes and angles of the entries: files of schema 1.2 and 1.3
+  kScales   ///< and what they say across scales, of a matrix the mean over its slices
+};
+results::SideTable tensor_table(std::span<const results::TensorEntry> tensors,
+                                TensorSamples samples,
                                 std::span<const results::StoredRow* const> rows);
 
 /// The rows of /layer/. Roles are views of `rows`, which must outlive the result.

@@ -2,6 +2,7 @@
 // their digest, angles of 1-D tensors), and the plan of a run that is not carried out.
 #include "measure_run.hpp"
 
+#include "decoded_scales.hpp"
 #include "draw_lines.hpp"
 #include "spectrum_job.hpp"
 
@@ -26,7 +27,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -148,18 +152,19 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
 
 constexpr std::int64_t kSampleSlab = 1 << 20;
 
-std::vector<float> read_sample(engine::SourceWatch& watch, const model::MatrixRecord& record) {
-  const std::int64_t rows = record.stored_rows();
-  const std::int64_t cols = record.stored_cols();
+/// Every so-manyth value, and `scales` gets all of them.
+std::vector<float> read_sample(measure::MatrixInput& input, SlabScales& scales) {
+  const std::int64_t rows = input.rows();
+  const std::int64_t cols = input.cols();
   std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
   const std::int64_t stride = measure::sample_stride(rows * cols);
-  const auto input = engine::make_streamed_input(watch, record);
   // A 1-D tensor is one row: it is cut by columns, at blocks.
-  const std::int64_t unit = decode::column_granularity(record.encoding);
+  const std::int64_t unit = decode::column_granularity(input.encoding());
   const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
   for (std::int64_t first = 0; first < cols; first += step) {
-    decode::decode_strided(input->column_slab(first, std::min(step, cols - first)), cols, stride,
-                           sample);
+    const decode::EncodedMatrix slab = input.column_slab(first, std::min(step, cols - first));
+    decode::decode_strided(slab, cols, stride, sample);
+    scales.add(slab);
   }
   return sample;
 }
@@ -175,7 +180,7 @@ std::string missing_text(const measure::SampleAngles& angles) {
   return std::isnan(angles.theta_seed) ? "holds values that are not finite" : "";
 }
 
-void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor,
+void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor, bool with_signs,
                    results::TensorSample& out) {
   if (tensor.stored.size() != 1) {
     out.missing = "stored in several parts";
@@ -187,11 +192,68 @@ void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor
     return;
   }
   try {
-    std::vector<float> sample = read_sample(watch, record);
+    const auto input = engine::make_streamed_input(watch, record);
+    SlabScales scales(input->rows(), input->cols(),
+                      with_signs ? std::optional(input->sign_flip_key()) : std::nullopt);
+    std::vector<float> sample = read_sample(*input, scales);
+    out.scales = scales.figures();
+    out.scales_missing = scales.is_finite() ? measure::missing_scales(tensor.count, out.scales)
+                                            : "holds values that are not finite";
     out.angles = measure::sample_angles(sample, true);
     out.missing = missing_text(out.angles);
   } catch (const Error& error) {
     out.missing = error.what();
+  }
+}
+
+/// Adds the scales of `matrix` to those of its tensor. Scales of a type that is not decoded count
+/// for nothing.
+void add_block_scales(engine::SourceWatch& watch, const model::MatrixRecord& matrix,
+                      decode::Moments& moments) {
+  for (const model::CompanionPart& companion : matrix.companions) {
+    const decode::Encoding encoding = decode::plain_encoding(companion.type);
+    const std::int64_t count = companion.part.rows * companion.part.cols;
+    if (companion.role != decode::CompanionRole::kScale || count <= 0 ||
+        !decode::is_decodable(encoding)) {
+      continue;
+    }
+    const input::StoredTensor& stored =
+        watch.files().tensors[static_cast<std::size_t>(companion.part.tensor)];
+    std::vector<std::byte> bytes(companion.part.bytes);
+    watch.files().shards[static_cast<std::size_t>(stored.shard)].source->read(companion.part.offset,
+                                                                              bytes);
+    watch.was_read(companion.part.tensor);
+    decode::EncodedMatrix view;
+    view.encoding = &encoding;
+    view.rows = 1;
+    view.cols = count;
+    view.codes = bytes.data();
+    view.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
+    std::vector<float> values(static_cast<std::size_t>(count));
+    decode::decode_matrix(view, values.data(), count);
+    moments = decode::merge(moments, decode::moments_of(values.data(), 1, count, count));
+  }
+}
+
+/// Of the selected matrices in blocks of float8, gathered by their tensors.
+void add_block_scales(const engine::SelectedModel& model, results::RunDescription& description) {
+  engine::SourceWatch watch(model.files);
+  std::unordered_map<std::string_view, decode::Moments> of_tensor;
+  for (const std::int64_t selected : model.selected) {
+    const model::MatrixRecord& matrix = model.index.matrices[static_cast<std::size_t>(selected)];
+    if (matrix.table == model::ResultTable::kMatrix &&
+        matrix.encoding.scheme == decode::Scheme::kFp8Block && matrix.unsupported.empty()) {
+      add_block_scales(watch, matrix, of_tensor[matrix.tensor]);
+    }
+  }
+  watch.require_unchanged();
+  for (std::size_t i = 0; i < model.index.tensors.size(); ++i) {
+    const auto found = of_tensor.find(model.index.tensors[i].name);
+    if (found != of_tensor.end() && found->second.count > 0) {
+      const decode::Moments& moments = found->second;
+      description.tensor_samples[i].block_scales = {
+          moments.count, moments.mean, decode::standard_deviation(moments) / moments.mean};
+    }
   }
 }
 
@@ -206,7 +268,7 @@ void add_samples(const engine::RunSettings& settings, const engine::SelectedMode
     results::TensorSample& sample = description.tensor_samples.emplace_back();
     sample.organ_class = settings.class_of(tensor.name);
     if (!tensor.in_matrix && tensor.shape.size() == 1 && tensor.count > 0) {
-      sample_vector(watch, tensor, sample);
+      sample_vector(watch, tensor, settings.options.sign_flip_draws > 0, sample);
     }
   }
   watch.require_unchanged();
@@ -253,6 +315,7 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   run.description = describe_run(settings, model, backends, *run.reader);
   if (settings.class_of != nullptr) {
     add_samples(settings, model, run.description);
+    add_block_scales(model, run.description);
   }
   engine::add_warnings(model.files, model.index, "", run.messages);
   run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());

@@ -48,12 +48,11 @@ RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions
 RowStage::~RowStage() { finish(); }
 
 void RowStage::push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
-                    std::vector<float> sample) {
+                    TakenSample taken) {
   const std::uint64_t bytes = sizeof(double) * report.sigma.size() + draw_bytes(report.sign_flip) +
-                              vector_bytes(report.vectors) + sizeof(float) * sample.size();
-  raw_.push(
-      {.row = row, .matrix = matrix, .report = std::move(report), .sample = std::move(sample)},
-      bytes);
+                              vector_bytes(report.vectors) + sizeof(float) * taken.weights.size();
+  raw_.push({.row = row, .matrix = matrix, .report = std::move(report), .taken = std::move(taken)},
+            bytes);
 }
 
 void RowStage::finish() {
@@ -92,8 +91,9 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   SpectrumNumbers numbers;
   numbers.sigma_error = report.sigma_error;
   numbers.set_moments(report.moments);
-  if (report.status == measure::Status::kMeasured && !raw.sample.empty()) {
-    numbers.set_sample(measure::sample_angles(raw.sample, false));
+  if (report.status == measure::Status::kMeasured && !raw.taken.weights.empty()) {
+    numbers.set_sample(measure::sample_angles(raw.taken.weights, false));
+    numbers.set_scales(raw.taken.scales);
   }
   if (record.product == nullptr) {
     numbers.nulls = nulls_.of(record.rows, record.cols);

@@ -2,6 +2,8 @@
 // threads of their own, so that no device waits for them.
 #pragma once
 
+#include "sampled_input.hpp"
+
 #include "cpu/product_spectrum.hpp"
 #include "engine/bounded_queue.hpp"
 #include "engine/job.hpp"
@@ -26,11 +28,11 @@ class RowStage {
   RowStage(const RowStage&) = delete;
   RowStage& operator=(const RowStage&) = delete;
 
-  /// `report` of matrix `matrix` of the index, row `row` of the file, and of its weights `sample`
-  /// where there is one. Waits where rows are not taken fast enough. What no row can hold (no
-  /// memory for one) fails the sink.
+  /// `report` of matrix `matrix` of the index, row `row` of the file, and what was taken of its
+  /// weights where the run takes samples. Waits where rows are not taken fast enough. What no row
+  /// can hold (no memory for one) fails the sink.
   void push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
-            std::vector<float> sample = {});
+            TakenSample taken = {});
   /// Nothing more is pushed; returns after the last row.
   void finish();
   /// Time that its threads spent on rows, all of them together.
@@ -40,7 +42,7 @@ class RowStage {
   struct Raw {
     std::int64_t row = 0, matrix = 0;
     measure::MatrixReport report;
-    std::vector<float> sample;
+    TakenSample taken;
   };
   void work();
   results::ResultRow row_of(Raw& raw);

@@ -45,9 +45,30 @@ constexpr std::array<SampleColumn, 2> kQq = {{
      [](const SampleAngles& angles) { return of_size(angles, measure::theta_qq_null); }},
 }};
 
+using measure::ScaleFigures;
+
+constexpr std::array<ScaleColumn, 7> kScaleColumns = {{
+    {"z_modulus", "slope over log2 scale of -log2 of the mean squared Haar coefficient",
+     &ScaleFigures::z_modulus},
+    {"z_modulus_null", "mean of z_modulus for as many independent normal numbers",
+     &ScaleFigures::z_modulus_null},
+    {"z_modulus_null_sd", "standard deviation of z_modulus for them",
+     &ScaleFigures::z_modulus_null_sd},
+    {"csci", "correlation of the sizes of Haar coefficients with their parents', 0 for noise",
+     &ScaleFigures::csci},
+    {"csci_null_sd", "standard deviation of csci for as many independent normal numbers",
+     &ScaleFigures::csci_null_sd},
+    {"z_modulus_signflip",
+     "z_modulus of the same magnitudes with random signs, with a sign-flip null",
+     &ScaleFigures::z_modulus_signflip},
+    {"csci_signflip", "csci of the same magnitudes with random signs, with a sign-flip null",
+     &ScaleFigures::csci_signflip},
+}};
+
 }  // namespace
 
 std::span<const SampleColumn> sample_columns() { return kSampleColumns; }
 std::span<const SampleColumn> qq_columns() { return kQq; }
+std::span<const ScaleColumn> scale_columns() { return kScaleColumns; }
 
 }  // namespace vindex::jobs

@@ -1,8 +1,9 @@
-// Owns the columns of what a sample of weights says (schema 1.2): the same names in /matrix/ and in
-// /tensor/.
+// Owns the columns of what a sample of weights says (schema 1.2) and of what all of them say across
+// scales (1.4): the same names in /matrix/ and in /tensor/.
 #pragma once
 
 #include "measure/sample_angles.hpp"
+#include "measure/scale_figures.hpp"
 
 #include <span>
 
@@ -20,5 +21,14 @@ struct SampleColumn {
 std::span<const SampleColumn> sample_columns();
 /// theta_qq and its null: of 1-D tensors.
 std::span<const SampleColumn> qq_columns();
+
+struct ScaleColumn {
+  const char* name = "";
+  const char* long_name = "";
+  double measure::ScaleFigures::*member = nullptr;
+};
+
+/// z_modulus and csci, each behind it what noise gives.
+std::span<const ScaleColumn> scale_columns();
 
 }  // namespace vindex::jobs

@@ -26,7 +26,8 @@ static_assert(std::is_standard_layout_v<SpectrumNumbers> &&
               std::is_trivially_copyable_v<SpectrumNumbers>);
 static_assert(sizeof(SpectrumNumbers) ==
                   sizeof(double) * (2 * (measure::kMetricCount + measure::kVarAtK.size()) + 3 +
-                                    kMomentCount + kSampleCount + 2 * measure::kVarAtK.size()) +
+                                    kMomentCount + kSampleCount + kScaleCount +
+                                    2 * measure::kVarAtK.size()) +
                       sizeof(SignFlipSummary),
               "doubles and nothing else");
 
@@ -36,6 +37,7 @@ constexpr std::size_t kVarAtKPlace = place_of(offsetof(measure::MetricValues, va
 constexpr std::size_t kValues = place_of(offsetof(SpectrumNumbers, values));
 constexpr std::size_t kNulls = place_of(offsetof(SpectrumNumbers, nulls));
 constexpr std::size_t kMoments = place_of(offsetof(SpectrumNumbers, moments));
+constexpr std::size_t kScales = place_of(offsetof(SpectrumNumbers, scales));
 
 void set_by_k(results::CellColumn& column) {
   column.scale = "k";
@@ -150,11 +152,16 @@ Maker made() {
     to.add(sample.name, sample.long_name, offset, "sampled").integer = sample.is_count;
     offset += sizeof(double);
   }
+  offset = offsetof(SpectrumNumbers, scales);
+  for (const ScaleColumn& column : scale_columns()) {
+    to.add(column.name, column.long_name, offset, "scales");
+    offset += sizeof(double);
+  }
   return to;
 }
 
 /// Those that older programs wrote without, and those that were asked for.
-constexpr std::array<results::ColumnGroup, 8> kSpectraGroups = {
+constexpr std::array<results::ColumnGroup, 9> kSpectraGroups = {
     {{"sigma_error", "sigma_error"},
      {"theta", "theta"},
      {"signflip", "var_at_k_signflip"},
@@ -162,6 +169,7 @@ constexpr std::array<results::ColumnGroup, 8> kSpectraGroups = {
      {"spread_p", "var_at_k_signflip_p"},
      {"distance", "rand_distance_signflip"},
      {"sampled", "theta_seed"},
+     {"scales", "z_modulus"},
      {"drawn", "draw"}}};
 
 constexpr std::array<results::SecondScale, 2> kSpectraScales = {
@@ -180,6 +188,7 @@ constexpr std::array<results::CellColumn, 1> kSpectraResume = {
 SpectrumNumbers::SpectrumNumbers() {
   moments.fill(kNaN);
   sample.fill(kNaN);
+  scales.fill(kNaN);
   var_at_k_lower.fill(kNaN);
   var_at_k_upper.fill(kNaN);
 }
@@ -212,6 +221,11 @@ void SpectrumNumbers::set_bounds(const measure::SpectrumBounds& bounds) {
 void SpectrumNumbers::set_sample(const measure::SampleAngles& angles) {
   std::transform(sample_columns().begin(), sample_columns().end(), sample.begin(),
                  [&](const SampleColumn& column) { return column.value(angles); });
+}
+
+void SpectrumNumbers::set_scales(const measure::ScaleFigures& figures) {
+  std::transform(scale_columns().begin(), scale_columns().end(), scales.begin(),
+                 [&](const ScaleColumn& column) { return figures.*column.member; });
 }
 
 std::vector<double> spectra_cells(const SpectrumNumbers& numbers) {
@@ -263,6 +277,15 @@ std::optional<decode::Moments> moments_of(const results::RowOutcome& row) {
   m.min = at(8);
   m.max = at(9);
   return m;
+}
+
+measure::ScaleFigures scales_of(const results::RowOutcome& row) {
+  measure::ScaleFigures figures;
+  std::size_t place = kScales;
+  for (const ScaleColumn& column : scale_columns()) {
+    figures.*column.member = row.cell(place++);
+  }
+  return figures;
 }
 
 const results::CellTable& spectra_table() {

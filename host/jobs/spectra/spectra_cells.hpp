@@ -4,6 +4,7 @@
 
 #include "measure/metrics.hpp"
 #include "measure/sample_angles.hpp"
+#include "measure/scale_figures.hpp"
 #include "results/cell_table.hpp"
 #include "results/result_row.hpp"
 
@@ -17,6 +18,7 @@ namespace vindex::jobs {
 
 inline constexpr std::size_t kMomentCount = 10;
 inline constexpr std::size_t kSampleCount = 6;
+inline constexpr std::size_t kScaleCount = 7;
 
 /// All numbers of a row of /matrix/, /imatrix/ or /product/ and of its /resume/; NaN: none. They
 /// are doubles and nothing else, so the row's cells are these in this order; what most files have
@@ -27,6 +29,7 @@ struct SpectrumNumbers {
   double sigma_error = std::numeric_limits<double>::quiet_NaN();  ///< of any singular value
   std::array<double, kMomentCount> moments;
   std::array<double, kSampleCount> sample;  ///< as sample_columns()
+  std::array<double, kScaleCount> scales;   ///< as scale_columns()
   std::array<double, measure::kVarAtK.size()> var_at_k_lower, var_at_k_upper;  ///< fast mode
   double stable_rank_lower = std::numeric_limits<double>::quiet_NaN();
   double stable_rank_upper = std::numeric_limits<double>::quiet_NaN();
@@ -37,6 +40,7 @@ struct SpectrumNumbers {
   void set_moments(const decode::Moments& moments);
   void set_bounds(const measure::SpectrumBounds& bounds);
   void set_sample(const measure::SampleAngles& angles);
+  void set_scales(const measure::ScaleFigures& figures);
 };
 
 /// The cells of a row, without the NaN at their end.
@@ -49,6 +53,8 @@ double var_at_k_of(const results::RowOutcome& row, std::size_t place);
 double var_at_k_null_of(const results::RowOutcome& row, std::size_t place);
 /// Nothing where no weight was decoded.
 std::optional<decode::Moments> moments_of(const results::RowOutcome& row);
+/// NaN where the run took no samples or an earlier version measured the row.
+measure::ScaleFigures scales_of(const results::RowOutcome& row);
 
 /// Groups of columns: "fast", "signflip", "spread", ...; the places of its columns are those of
 /// SpectrumNumbers.

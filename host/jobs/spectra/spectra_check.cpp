@@ -51,8 +51,7 @@ class SpectraChecker final : results::FileChecker {
     counts(derived_skipped);
     bulk(model::ResultTable::kMatrix);
     // Before there were coordinates, the dimension had the name of one.
-    results::SideTable tensors =
-        jobs::tensor_table({}, file_.has_attribute("/resume", "sampled"), {});
+    results::SideTable tensors = jobs::tensor_table({}, tensor_samples(), {});
     if (file_.exists("/tensor/tensor")) {
       tensors.dimension = "tensor";
     }
@@ -71,6 +70,19 @@ class SpectraChecker final : results::FileChecker {
   }
 
  private:
+  TensorSamples tensor_samples() {
+    if (!file_.has_attribute("/resume", "sampled")) {
+      return TensorSamples::kNone;
+    }
+    TensorSamples samples = TensorSamples::kAngles;
+    attempt([&] {
+      if (results::minor_version(file_.text_attribute("/", "schema_version")) >= 4) {
+        samples = TensorSamples::kScales;
+      }
+    });
+    return samples;
+  }
+
   /// The columns that files of that version have, by what the run was asked for.
   void columns(model::ResultTable table) {
     const std::string second = group_of(table) + "/k";
@@ -102,6 +114,8 @@ class SpectraChecker final : results::FileChecker {
           results::minor_version(file_.text_attribute("/", "schema_version"));
       add("sigma_error", minor >= 1);
       add("theta", minor >= 2 && !is_product);
+      add("scales",
+          minor >= 4 && !results::is_derived(table) && file_.has_attribute("/resume", "sampled"));
       add("spread_p", minor >= 3 && layout.has("spread"));
     });
     row_columns(table, results::table_columns(reader_.schema(), layout));

@@ -62,7 +62,7 @@ void add_spectra_groups(const results::FileDescription& description, model::Resu
     groups.insert(groups.end(), {"spread", "spread_p"});
   }
   if (description.sampled && !results::is_derived(table)) {
-    groups.emplace_back("sampled");
+    groups.insert(groups.end(), {"sampled", "scales"});
   }
   if (draw_seed(description.fingerprint) && !results::is_derived(table)) {
     groups.emplace_back("drawn");
@@ -143,6 +143,25 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
       }
     }
   }
+  if (file.exists("/tensor/z_reason")) {
+    text("z_reason", &results::TensorEntry::scales_missing);
+    for (const ScaleColumn& column : scale_columns()) {
+      const auto values = results::read_numbers<double>(file, std::string("/tensor/") + column.name,
+                                                        {names.size()});
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        out.tensors[i].scales.*column.member = values[i];
+      }
+    }
+  }
+  if (file.exists("/tensor/scale_count")) {
+    const auto numbers =
+        results::read_numbers<std::int64_t>(file, "/tensor/scale_count", {names.size()});
+    const auto means = results::read_numbers<double>(file, "/tensor/scale_mean", {names.size()});
+    const auto cvs = results::read_numbers<double>(file, "/tensor/scale_cv", {names.size()});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      out.tensors[i].block_scales = {numbers[i], means[i], cvs[i]};
+    }
+  }
   for (results::TensorEntry& tensor : out.tensors) {
     tensor.angles.is_constant = tensor.angles.theta_seed == 0.0;
   }
@@ -151,7 +170,10 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
 results::Beside spectra_beside(const results::FileDescription& description,
                                std::span<const results::StoredRow* const> rows,
                                results::BulkSource& /*bulk*/, bool whole) {
-  results::Beside beside{.tables = {tensor_table(description.tensors, description.sampled, rows)}};
+  results::Beside beside{
+      .tables = {tensor_table(description.tensors,
+                              description.sampled ? TensorSamples::kScales : TensorSamples::kNone,
+                              rows)}};
   if (whole) {
     const std::optional<std::string> seed = draw_seed(description.fingerprint);
     beside.tables.push_back(layer_table(rows, seed.has_value()));
@@ -167,7 +189,7 @@ results::Beside spectra_beside(const results::FileDescription& description,
 results::Schema spectra_schema() {
   return {.id = results::FileSchema::kResults,
           .name = "vindex-results",
-          .version = "1.3",
+          .version = "1.4",
           .rows = "matrices",
           .verb = "measure",
           .table = "/matrix",

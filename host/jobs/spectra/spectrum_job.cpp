@@ -4,6 +4,7 @@
 #include "sampled_input.hpp"
 #include "spectrum_plan.hpp"
 
+#include "core/parallel.hpp"
 #include "engine/derived_rows.hpp"
 #include "engine/division.hpp"
 #include "engine/unit_stream.hpp"
@@ -143,6 +144,9 @@ std::unique_ptr<measure::StagingBuffer> SpectrumJob::make_staging(std::size_t by
 
 void SpectrumJob::begin(engine::RowSink& rows, std::uint64_t queue_bytes) {
   stage_ = std::make_unique<RowStage>(model_.index, options_, rows, queue_bytes);
+  if (row_options_.sampled && !backends_.front()->limits().uses_host_cores) {
+    scale_threads_ = std::make_unique<ScaleThreads>(std::clamp(usable_cores() / 2, 1, 16));
+  }
 }
 
 void SpectrumJob::finish() { stage_->finish(); }
@@ -158,7 +162,10 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backe
   for (const std::size_t member : members) {
     batch.push_back(unit.input(member));
     if (sampled) {
-      batch.back() = samples.emplace_back(std::make_unique<SampledInput>(*batch.back())).get();
+      batch.back() = samples
+                         .emplace_back(std::make_unique<SampledInput>(
+                             *batch.back(), options_.sign_flip_draws > 0, scale_threads_.get()))
+                         .get();
     }
   }
   std::vector<measure::MatrixReport> reports(batch.size());
@@ -173,6 +180,7 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backe
     trouble = std::current_exception();
   }
   if (trouble != nullptr && members.size() > 1) {
+    samples.clear();  // after the last look at their inputs, which are used again
     const auto middle = members.begin() + static_cast<std::ptrdiff_t>(members.size() / 2);
     measure_part(unit, backend, {members.begin(), middle}, rows);
     measure_part(unit, backend, {middle, members.end()}, rows);
@@ -187,7 +195,7 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backe
       rows.push_failed(row, unread != nullptr ? unread : trouble);
     } else {
       stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]),
-                   sampled ? samples[i]->take_sample() : std::vector<float>());
+                   sampled ? samples[i]->take_sample() : TakenSample());
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "row_stage.hpp"
+#include "scale_threads.hpp"
 
 #include "engine/job.hpp"
 #include "engine/opening.hpp"
@@ -50,6 +51,7 @@ class SpectrumJob final : public engine::Job {
   measure::MeasureOptions options_;
   RowOptions row_options_;
   std::unique_ptr<RowStage> stage_;
+  std::unique_ptr<ScaleThreads> scale_threads_;  ///< with samples, where a device computes
 };
 
 /// What rows `rows` of `model` need on `backends`; see Job::works(). In file order: by shard and by

@@ -80,6 +80,7 @@ engine::RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row
   work.input_lasting = input.lasting;
   if (planning.sampled && record.table == model::ResultTable::kMatrix) {
     const std::uint64_t sample = sample_bytes(record.rows * record.cols);
+    work.input_working += scale_bytes_in_memory(record.rows * record.cols);
     work.input_lasting += sample;
     work.result_bytes += sample;
   }
@@ -87,6 +88,9 @@ engine::RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row
   // bytes of float32. A derived input decodes its slab from another one.
   const std::uint64_t companions = work.read_bytes - record.codes.bytes;
   work.streamed = 2 * work.streamed_workspace + companions + work.input_lasting + 3 * input.working;
+  if (planning.sampled && record.table == model::ResultTable::kMatrix) {
+    work.streamed += scale_bytes(record.stored_rows(), record.stored_cols());
+  }
   return work;
 }
 
