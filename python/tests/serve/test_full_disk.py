@@ -84,7 +84,7 @@ def test_a_job_that_runs_while_the_disk_fills_is_known(
     assert server.client.delete(f"/v1/jobs/{unwanted}").json()["state"] == "cancelled"
     job = server.wait(id)
     assert job["state"] == "cancelled"
-    assert job["exit_code"] in (74, 75)
+    assert job["exit_code"] in (74, 75, 143)  # 143: it was not yet so far as to look at signals
     # The one that waited cannot be started.
     job = server.wait(waiting)
     assert job["state"] == "failed"
