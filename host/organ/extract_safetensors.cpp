@@ -83,11 +83,13 @@ void extract_safetensors(const ExtractSettings& settings, const OrganFilter& fil
   const std::string* const type = model_type(model);
   const OrganOrigin origin = {type == nullptr ? std::string() : *type,
                               file_name_of(absolute_path(settings.model))};
-  for_each_tensor(tensors, settings.threads, settings.stop, [&](ManifestTensor& tensor, write::RangeCopier& copier) {
-    const input::Shard& shard = model.shards[tensor.split];
-    return write_organ(folder.create(tensor.file), tensor, origin,
-                       {shard.file_name, shard.header_sha256, shard.source.get()}, false, copier);
-  });
+  for_each_tensor(tensors, settings.threads, settings.stop,
+                  [&](ManifestTensor& tensor, write::RangeCopier& copier) {
+                    const input::Shard& shard = model.shards[tensor.split];
+                    return write_organ(folder.create(tensor.file), tensor, origin,
+                                       {shard.file_name, shard.header_sha256, shard.source.get()},
+                                       false, copier);
+                  });
   // What names and layouts of the tensors mean, for who measures the folder.
   for (const auto& [name, json] : {std::pair{"config.json", &model.config},
                                    {"hf_quant_config.json", &model.quantisation},
