@@ -14,8 +14,7 @@ namespace {
 constexpr PageSection kSections[] = {
     {results::FileSchema::kResults, add_measure}, {results::FileSchema::kCompare, add_cells},
     {results::FileSchema::kExperts, add_cells},   {results::FileSchema::kCka, add_cells},
-    {results::FileSchema::kRouting, add_cells},
-    {results::FileSchema::kActivations, add_cells},
+    {results::FileSchema::kRouting, add_cells},   {results::FileSchema::kActivations, add_cells},
 };
 
 }  // namespace
