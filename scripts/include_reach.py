@@ -21,7 +21,7 @@ LIMITS = {
     "iostream": 0,
     "CLI/CLI.hpp": 34,       # 3 s: apps alone
     "re2/re2.h": 3,
-    "filesystem": 30,        # 0.5 s; paths of vindex.hpp
+    "filesystem": 32,        # 0.5 s; paths of vindex.hpp
     "functional": 250,       # 0.4 s; kinds of files say by functions what is shown of them, listings and claims what is wanted
     "variant": 285,          # 0.2 s
     "fmt/format.h": 265,     # 0.6 s: sources, not headers
