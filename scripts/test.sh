@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The same set-up as quickstart.sh, then every test. Where nvcc >= 12.6.2 is found the build includes the CUDA back end,
+# The same set-up as quickstart.sh, then the tests; with --all also those of some minutes (label `long`: pages in a browser, the
+# Python package, the server). Where nvcc >= 12.6.2 is found the build includes the CUDA back end,
 # whose tests skip with a reason where there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,4 +20,9 @@ cmake --preset "$preset" >/dev/null
 NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" -j "$(scripts/build_jobs.sh)"
 echo "built in $((SECONDS - began)) s"
 ctest --preset "$preset" -j "$(nproc)"
+if [[ "${1:-}" == --all ]]; then
+  ctest --test-dir "build/$preset" --output-on-failure -L '^long$' -j "$(nproc)"
+else
+  echo "tests of some minutes (browser, Python package, server): scripts/test.sh --all" >&2
+fi
 echo "built and tested in $((SECONDS - began)) s"

@@ -8,5 +8,5 @@ foreach(suite ${serve_tests})
             --basetemp ${CMAKE_CURRENT_BINARY_DIR}/serve_${suite} ${package}/tests/serve/test_${suite}.py)
 endforeach()
 list(TRANSFORM serve_tests PREPEND python.serve.)
-set_tests_properties(${serve_tests} PROPERTIES LABELS package WORKING_DIRECTORY ${package} TIMEOUT 900
+set_tests_properties(${serve_tests} PROPERTIES LABELS "package;long" WORKING_DIRECTORY ${package} TIMEOUT 900
   ENVIRONMENT "VINDEX_PROGRAM=$<TARGET_FILE:vindex>;PYTHONSAFEPATH=1;VINDEX_PACKAGE=${package}")
