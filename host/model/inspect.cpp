@@ -200,7 +200,6 @@ std::string inspect_json(const input::ModelFiles& files, const ModelIndex& index
                         {"bytes", group.bytes}});
   }
   document["by_block"] = std::move(by_block);
-  document["attention"] = architecture_json(architecture_facts(files));
   Json warnings = Json::array();
   for (const auto* list : {&files.warnings, &index.warnings}) {
     for (const Warning& warning : *list) {
@@ -212,6 +211,7 @@ std::string inspect_json(const input::ModelFiles& files, const ModelIndex& index
         {"pairs", pairs.pairs}, {"least_rank", pairs.min_rank}, {"most_rank", pairs.max_rank}};
   }
   document["warnings"] = std::move(warnings);
+  document["attention"] = architecture_json(architecture_facts(files));
   std::string text = document.dump(2);
   if (with_tensor_list) {
     text.resize(text.size() - 2);  // without the last line break and brace

@@ -11,7 +11,7 @@ namespace {
 
 using decode::ElementType;
 
-TEST(InspectJsonTest, HoldsExactlyTheContractsMembersInOrder) {
+TEST(InspectJsonTest, HoldsExactlyItsMembersInOrder) {
   ModelFixture fixture;
   fixture.config("model_type", "mixtral");
   fixture.config("num_experts_per_tok", 1);
@@ -26,10 +26,11 @@ TEST(InspectJsonTest, HoldsExactlyTheContractsMembersInOrder) {
   for (const auto& [key, value] : document.items()) {
     keys.push_back(key);
   }
-  EXPECT_EQ(keys, (std::vector<std::string>{
-                      "schema", "model", "format", "architecture", "layers", "experts",
-                      "experts_per_token", "shared_experts", "dense_first_layers", "quantisation",
-                      "tensors", "matrices", "parameters", "bytes", "by_block", "warnings"}));
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"schema", "model", "format", "architecture", "layers",
+                                      "experts", "experts_per_token", "shared_experts",
+                                      "dense_first_layers", "quantisation", "tensors", "matrices",
+                                      "parameters", "bytes", "by_block", "warnings", "attention"}));
   EXPECT_EQ(document["schema"], "vindex-inspect/1");
   EXPECT_EQ(document["format"], "safetensors");
   EXPECT_EQ(document["architecture"], "mixtral");
