@@ -174,6 +174,7 @@ RECIPES = {"kubernetes": kubernetes, "skypilot": skypilot, "slurm-array": slurm_
 
 def main():
     program, jobs, folder = map(os.path.abspath, sys.argv[1:])
+    os.environ.pop("OPENBLAS_CORETYPE", None)  # workers have variables of their own: other kernels would give other last bits
     fresh_folder(folder)
     os.mkdir(os.path.join(folder, "bin"))
     os.symlink(program, os.path.join(folder, "bin", "vindex"))
