@@ -1,4 +1,4 @@
-"""docs/python.md and the notebook, run from top to bottom in a folder of their own."""
+"""The Python of README.md and docs/python.md, and the notebook, each in a folder of its own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ import vindex
 
 pytest.importorskip("vindex._native", reason="the package is not installed as a wheel")
 DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_lines_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    vindex.run("synth", "kimi-k2-mini", output="mini")
+    names: dict[str, Any] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert len(names["results"].matrix) == 181
 
 
 def test_every_block_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
