@@ -32,24 +32,6 @@ constexpr std::size_t kColumnWidth = 64;
 constexpr std::size_t kExactNumbers = 64 * 64;
 constexpr int kFewBits = 14;
 
-/// One open file as the source of what its rows do not hold themselves.
-class ReaderSource final : public results::BulkSource {
- public:
-  explicit ReaderSource(results::ResultsReader& reader) : reader_(reader) {}
-  void sigma(const results::StoredRow& row, std::span<double> out) override {
-    reader_.read_sigma(row.bulk.row, out);
-  }
-  measure::SingularVectors vectors(const results::StoredRow& row) override {
-    return reader_.read_vectors(row.bulk.row);
-  }
-  results::ArrayCell array(const results::StoredRow& row, std::size_t number) override {
-    return reader_.read_array(row.bulk.row, number);
-  }
-
- private:
-  results::ResultsReader& reader_;
-};
-
 /// The column by which rows with square arrays are ranked where the page cannot hold all of them.
 std::string_view rank_column(results::FileSchema schema) {
   return schema == results::FileSchema::kExperts   ? "cosine_centred_max"
@@ -288,7 +270,7 @@ void add_beside(PageFile& file, const std::vector<results::StoredRow>& rows, Pag
   for (const results::StoredRow& row : rows) {
     pointers.push_back(&row);
   }
-  ReaderSource source(file.reader);
+  results::ReaderSource source(file.reader);
   const results::Beside beside = schema.beside(description, pointers, source, true);
   std::for_each(beside.attributes.begin(), beside.attributes.end(), add);
   for (const results::SideTable& table : beside.tables) {

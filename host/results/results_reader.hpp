@@ -119,6 +119,24 @@ class ResultsReader {
   std::map<std::size_t, h5::Dataset> arrays_;
 };
 
+/// One open file as the source of what its rows do not hold themselves.
+class ReaderSource final : public BulkSource {
+ public:
+  explicit ReaderSource(ResultsReader& reader) : reader_(reader) {}
+  void sigma(const StoredRow& row, std::span<double> out) override {
+    reader_.read_sigma(row.bulk.row, out);
+  }
+  measure::SingularVectors vectors(const StoredRow& row) override {
+    return reader_.read_vectors(row.bulk.row);
+  }
+  ArrayCell array(const StoredRow& row, std::size_t number) override {
+    return reader_.read_array(row.bulk.row, number);
+  }
+
+ private:
+  ResultsReader& reader_;
+};
+
 /// Files that rows come from, by number, a few open at a time.
 class SourcePool final : public BulkSource {
  public:

@@ -33,24 +33,6 @@ void check_cka(const results::RowRules& rules) {
   }
 }
 
-/// Arrays of one open file.
-class ReaderBulk final : public results::BulkSource {
- public:
-  explicit ReaderBulk(results::ResultsReader& reader) : reader_(reader) {}
-  void sigma(const results::StoredRow& row, std::span<double> out) override {
-    reader_.read_sigma(row.bulk.row, out);
-  }
-  measure::SingularVectors vectors(const results::StoredRow& row) override {
-    return reader_.read_vectors(row.bulk.row);
-  }
-  results::ArrayCell array(const results::StoredRow& row, std::size_t number) override {
-    return reader_.read_array(row.bulk.row, number);
-  }
-
- private:
-  results::ResultsReader& reader_;
-};
-
 /// What a file of `vindex cka` says beside its rows is what follows from them.
 void check_cka_file(results::FileChecker& checker) {
   results::check_rows(checker, check_cka);
@@ -68,7 +50,7 @@ void check_cka_file(results::FileChecker& checker) {
   }
   require(results::read_numbers<std::int64_t>(file, "/layers_a", {rows.size()}) == layers,
           "/layers_a: not the layers of the rows");
-  ReaderBulk bulk(reader);
+  results::ReaderSource bulk(reader);
   const CkaFindings findings = cka_findings(description, pointers, bulk);
   const std::vector<MatchedLayer>& matched = findings.matched;
   const std::vector<double> cka =
