@@ -52,7 +52,7 @@ if [[ "$preset" == cpu ]]; then
 else
   echo "     10 to 20 minutes on two cores, less with more"
 fi
-echo "  3. make a small model with known spectra, measure it, compare (seconds)"
+echo "  3. make a small model with known spectra, measure it, compare, make a page of it (seconds)"
 echo
 
 echo "== 1. packages"
@@ -79,5 +79,8 @@ echo
 echo "== planted against measured"
 "$vindex" --quiet export "$work/spectra.h5" --format csv -o "$work/spectra.csv"
 python3 scripts/compare_truth.py "$work/mini/truth.json" "$work/spectra.csv"
+echo
+echo "== vindex report: a page for a browser"
+"$vindex" report "$work/spectra.h5" -o "build/$preset/quickstart.html" --force
 echo
 echo "Next: $vindex --help"
