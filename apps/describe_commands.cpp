@@ -37,10 +37,7 @@ Json choices_of(const std::string& values) {
 bool takes_many(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
 
 Json describe_positional(const CLI::Option& option) {
-  std::string name = option.get_name(true);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char letter) { return letter >= 'a' && letter <= 'z' ? letter - 32 : letter; });
-  return {{"name", name},
+  return {{"name", shown_name(option)},
           {"required", option.get_required()},
           {"many", takes_many(option)},
           {"description", option.get_description()}};

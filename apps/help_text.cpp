@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <sstream>
 #include <utility>
@@ -97,6 +98,15 @@ std::string command_list(const CLI::App& app) {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* /*command*/) { return true; });
+}
+
+std::string shown_name(const CLI::Option& option) {
+  std::string name = option.get_name();
+  if (option.get_positional()) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char letter) { return std::toupper(letter); });
+  }
+  return name;
 }
 
 HelpText::HelpText(std::size_t terminal)

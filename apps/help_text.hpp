@@ -13,6 +13,9 @@ namespace vindex::apps {
 /// The commands of a command, or of the program, in the order of the help.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
+/// What texts call an argument or option of a command: "MODEL", "--layers".
+std::string shown_name(const CLI::Option& option);
+
 /// A command's description begins with its summary, one line that the lists of commands show too;
 /// behind it come examples (indented lines stay as they are) and notes (paragraphs are wrapped).
 class HelpText : public CLI::Formatter {

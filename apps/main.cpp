@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -90,7 +89,7 @@ void expect_command(const CLI::App& app, const std::vector<std::string>& argumen
   std::string path = "vindex";
   auto word = arguments.begin() + 1;
   while (true) {
-    const auto commands = parent->get_subcommands([](const CLI::App* /*command*/) { return true; });
+    const auto commands = vindex::apps::commands_of(*parent);
     word = std::find_if(word, arguments.end(),
                         [](const std::string& text) { return !text.starts_with('-'); });
     if (commands.empty()) {
@@ -141,13 +140,8 @@ std::string missing_text(const CLI::App& app, const std::string& what) {
   }
   for (const CLI::Option* option : command->get_options()) {
     if (option->get_required() && what.starts_with(option->get_name() + " ")) {
-      std::string name = option->get_name();
-      if (option->get_positional()) {
-        std::transform(name.begin(), name.end(), name.begin(),
-                       [](unsigned char letter) { return std::toupper(letter); });
-      }
-      return fmt::format("{} needs {} ({}); `{} --help` has examples", path, name,
-                         option->get_description(), path);
+      return fmt::format("{} needs {} ({}); `{} --help` has examples", path,
+                         vindex::apps::shown_name(*option), option->get_description(), path);
     }
   }
   return fmt::format("{}; see `{} --help`", what, path);
