@@ -3,6 +3,8 @@
 
 #include <vindex/error.hpp>
 
+#include <openssl/evp.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -111,20 +113,12 @@ Json texts_of(std::span<const std::string> texts, std::span<const std::string> d
 }  // namespace
 
 std::string base64(std::span<const std::byte> bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  const auto byte = [&](std::size_t i) {
-    return i < bytes.size() ? std::to_integer<std::uint32_t>(bytes[i]) : 0U;
-  };
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::uint32_t word = byte(i) << 16U | byte(i + 1) << 8U | byte(i + 2);
-    text += kDigits[word >> 18U];
-    text += kDigits[word >> 12U & 63U];
-    text += i + 1 < bytes.size() ? kDigits[word >> 6U & 63U] : '=';
-    text += i + 2 < bytes.size() ? kDigits[word & 63U] : '=';
-  }
+  expects(bytes.size() <= std::numeric_limits<int>::max() / 2, "a page below some GB");
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // with the NUL that is written too
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                  reinterpret_cast<const unsigned char*>(bytes.data()),
+                  static_cast<int>(bytes.size()));
+  text.pop_back();
   return text;
 }
 
