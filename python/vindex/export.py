@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from vindex._durable import sync_folder
 from vindex._text import printable
 from vindex.errors import Error
 
@@ -237,21 +238,13 @@ def _sink(path: str) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(temporary, os.path.join(folder, name))
         temporary = ""
-        _sync_folder(folder)
+        sync_folder(folder)
     except OSError as failure:
         raise _output_error(failure, printable(path)) from failure
     finally:
         if temporary:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _output_error(failure: OSError, label: str) -> Error:

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vindex._durable import sync_folder
 from vindex.serve.asked import Request
 from vindex.serve.verbs import OUT
 
@@ -78,15 +79,6 @@ class Job:
 def new_id() -> str:
     """Twenty hexadecimal digits that order by time."""
     return f"{time.time_ns() // 1_000_000:012x}{os.urandom(4).hex()}"
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes names created in a folder or renamed into it durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:
