@@ -26,6 +26,16 @@ void decode_matrix(const EncodedMatrix& matrix, float* out, std::int64_t out_str
   decode_matrix_at(best_simd_level(), matrix, out, out_stride);
 }
 
+void decode_row(const Encoding& encoding, std::span<const std::byte> codes, std::span<float> out) {
+  EncodedMatrix row;
+  row.encoding = &encoding;
+  row.rows = 1;
+  row.cols = static_cast<std::int64_t>(out.size());
+  row.codes = codes.data();
+  row.row_stride_bytes = static_cast<std::int64_t>(codes.size());
+  decode_matrix(row, out.data(), row.cols);
+}
+
 std::string_view simd_level_name(SimdLevel level) {
   switch (level) {
     case SimdLevel::kAvx512:

@@ -6,6 +6,7 @@
 
 #include "encoding.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -18,6 +19,10 @@ namespace vindex::decode {
 /// Threads  pure; safe to call concurrently on different outputs. Errors: expects() on an encoding
 /// not decodable. Speed    chosen at run time among SIMD variants; all give the same bits.
 void decode_matrix(const EncodedMatrix& matrix, float* out, std::int64_t out_stride);
+
+/// Decodes `codes`, stored values or whole blocks one behind the other, as one long row: blocks
+/// never cross rows. Errors as decode_matrix()'s.
+void decode_row(const Encoding& encoding, std::span<const std::byte> codes, std::span<float> out);
 
 /// Sums over decoded weights, mergeable so that a tensor's statistics come from its slices and
 /// tiles. Central sums are about the mean; all float64. Nonfinite values are counted and left out

@@ -326,13 +326,7 @@ std::vector<float> read_npy_floats(ByteSource& source, const NpyHeader& header) 
   source.read(header.offset, bytes);
   const auto width = static_cast<std::size_t>(decode::element_type_row(header.type).block_bytes);
   std::vector<float> values(bytes.size() / width);
-  decode::EncodedMatrix row;
-  row.encoding = &encoding;
-  row.rows = 1;
-  row.cols = static_cast<std::int64_t>(values.size());
-  row.codes = bytes.data();
-  row.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
-  decode::decode_matrix(row, values.data(), row.cols);
+  decode::decode_row(encoding, bytes, values);
   return values;
 }
 

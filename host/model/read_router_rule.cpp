@@ -242,14 +242,8 @@ std::vector<float> read_router_bias(const input::ModelFiles& files, std::int32_t
   }
   std::vector<std::byte> bytes(stored.bytes);
   shard.source->read(stored.offset, bytes);
-  decode::EncodedMatrix matrix;
-  matrix.encoding = &encoding;
-  matrix.rows = 1;
-  matrix.cols = widest;
-  matrix.codes = bytes.data();
-  matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
   std::vector<float> bias(static_cast<std::size_t>(widest));
-  decode::decode_matrix(matrix, bias.data(), widest);
+  decode::decode_row(encoding, bytes, bias);
   if (!std::all_of(bias.begin(), bias.end(), [](float value) { return std::isfinite(value); })) {
     throw FormatError("E-ROUTER-BIAS", shard.path,
                       fmt::format("{} holds biases that are not finite", printable(stored.name)));

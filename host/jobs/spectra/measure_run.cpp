@@ -223,14 +223,8 @@ void add_block_scales(engine::SourceWatch& watch, const model::MatrixRecord& mat
     watch.files().shards[static_cast<std::size_t>(stored.shard)].source->read(companion.part.offset,
                                                                               bytes);
     watch.was_read(companion.part.tensor);
-    decode::EncodedMatrix view;
-    view.encoding = &encoding;
-    view.rows = 1;
-    view.cols = count;
-    view.codes = bytes.data();
-    view.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
     std::vector<float> values(static_cast<std::size_t>(count));
-    decode::decode_matrix(view, values.data(), count);
+    decode::decode_row(encoding, bytes, values);
     moments = decode::merge(moments, decode::moments_of(values.data(), 1, count, count));
   }
 }

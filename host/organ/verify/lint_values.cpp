@@ -48,13 +48,7 @@ Bad judge(const LintFile& file, const LintTensor& tensor, const VerifySettings& 
     if (file.big_endian) {
       decode::swap_block_fields(*tensor.type, bytes);
     }
-    decode::EncodedMatrix matrix;
-    matrix.encoding = &encoding;
-    matrix.rows = 1;
-    matrix.cols = static_cast<std::int64_t>(now);
-    matrix.codes = bytes.data();
-    matrix.row_stride_bytes = static_cast<std::int64_t>(bytes.size());
-    decode::decode_matrix(matrix, values.data(), matrix.cols);
+    decode::decode_row(encoding, bytes, std::span(values).first(static_cast<std::size_t>(now)));
     for (std::uint64_t i = 0; i < now; ++i) {
       const float value = values[static_cast<std::size_t>(i)];
       if (!std::isfinite(value)) {
