@@ -20,6 +20,14 @@ struct TraceBlock {
   }
 };
 
+/// Logits of tokens [first, first + rows) for vocabulary entries [first_entry, first_entry +
+/// entries), row-major [rows, entries].
+struct LogitsTile {
+  std::int64_t first = 0, rows = 0;
+  std::int64_t first_entry = 0, entries = 0;
+  const float* values = nullptr;
+};
+
 /// Called by one thread. Of each layer, each kind of block comes in ascending order of rows and
 /// covers every token once; then end_layer(). Kinds that a layer does not have do not come. How
 /// rows are cut into blocks depends on the memory budget: nothing that is kept may depend on it.
@@ -45,6 +53,11 @@ class TraceObserver {
   /// each (experts empty where the logits route nowhere).
   virtual void router(const TraceBlock& /*logits*/,
                       std::span<const measure::RoutedToken> /*routed*/) {}
+  /// Behind the last layer. Every logit comes once, in tiles: rows of logits are too wide to be
+  /// whole where neither they nor the output matrix fit into memory. Whoever keeps them writes each
+  /// tile to its place.
+  virtual bool wants_logits() const { return false; }
+  virtual void logits(const LogitsTile& /*tile*/) {}
   /// Everything of the layer has come. What is kept of it is durable at the return (in the folder
   /// of the run): a later run begins with the next layer.
   virtual void end_layer(std::int32_t /*layer*/) {}
