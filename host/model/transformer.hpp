@@ -87,6 +87,7 @@ struct Attention {
   std::int64_t latent_rank = 0;  ///< 0: not latent
   Linear q_a, q_b, kv_a, kv_b;
   VectorRef q_a_norm, kv_a_norm;
+  double latent_eps = 1e-6;  ///< of these two norms, which need not be norm_eps
   /// Absorbed form (GGUF since 2025), in the place of kv_b: matrices per head, k_b_heads[h]
   /// latent_rank x (head_dim - rope.dims) as `k_b_transposed` says or its transpose, v_b_heads[h]
   /// value_dim x latent_rank.
@@ -109,9 +110,12 @@ struct Mixture {
   RouterRule rule;           ///< biased only with selection_bias
   std::vector<FeedForward> experts;
   std::optional<FeedForward> shared;
-  Linear shared_gate;  ///< one row: the shared expert's output times its sigmoid (qwen2_moe)
+  /// `hidden` values g: the shared expert's output times sigmoid(g . input) (qwen2_moe); GGUF
+  /// stores them as a vector, which is no matrix of the index.
+  VectorRef shared_gate;
 };
 
+/// Norms that are not there change nothing (olmo2 has those behind its blocks alone).
 struct TransformerLayer {
   std::int32_t number = 0;
   VectorRef attention_norm;       ///< before attention
