@@ -84,6 +84,26 @@ double LogitSums::loss() const {
   return std::log(total_) - (target_logit_ - largest_);
 }
 
+void LikeliestEntries::add(std::span<const float> logits) {
+  for (const float logit : logits) {
+    if (logit > largest_.back()) {
+      std::size_t place = kCount - 1;
+      for (; place > 0 && largest_[place - 1] < logit; --place) {
+        largest_[place] = largest_[place - 1];
+      }
+      largest_[place] = logit;
+    }
+  }
+}
+
+double LikeliestEntries::mass(const LogitSums& sums) const {
+  double mass = 0.0;
+  for (const float logit : largest_) {
+    mass += std::exp(logit - sums.largest_);
+  }
+  return std::min(1.0, mass / sums.total_);
+}
+
 void LogitPair::add(std::span<const float> a, std::span<const float> b, std::int64_t first) {
   expects(a.size() == b.size(), "LogitPair::add: logits of the same entries");
   const double before = a_.largest_;

@@ -16,6 +16,8 @@
 // freedom.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -42,6 +44,7 @@ class LogitSums {
 
  private:
   friend class LogitPair;
+  friend class LikeliestEntries;
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
   std::int64_t target_, choice_ = -1;
   double target_logit_ = kNone;
@@ -49,6 +52,20 @@ class LogitSums {
   double total_ = 0.0;     ///< sum exp(logit - largest)
   double weighted_ = 0.0;  ///< sum exp(logit - largest) (logit - largest)
   bool broken_ = false;
+};
+
+/// The likeliest entries of one position, in pieces of the vocabulary too.
+class LikeliestEntries {
+ public:
+  static constexpr std::size_t kCount = 8;
+  LikeliestEntries() { largest_.fill(-std::numeric_limits<float>::infinity()); }
+  /// Of numbers; others make what LogitSums calls no distribution.
+  void add(std::span<const float> logits);
+  /// Their probability together; `sums`, a distribution, of the same logits.
+  double mass(const LogitSums& sums) const;
+
+ private:
+  std::array<float, kCount> largest_;  ///< descending
 };
 
 /// The same of two models at one position.

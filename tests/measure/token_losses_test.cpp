@@ -82,6 +82,28 @@ TEST(TokenLosses, AreThoseOfPlainSumsForEveryCut) {
   }
 }
 
+TEST(TokenLosses, LikeliestEntriesAreThoseOfASort) {
+  for (const std::size_t count : {3U, 8U, 500U}) {
+    const std::vector<float> logits = drawn_logits(count, 6.0, -90.0, count);
+    std::vector<long double> shares = softmax(logits);
+    std::sort(shares.rbegin(), shares.rend());
+    long double mass = 0.0L;
+    for (std::size_t i = 0; i < std::min<std::size_t>(8, count); ++i) {
+      mass += shares[i];
+    }
+    for (const std::size_t piece : {1U, 5U, 500U}) {
+      LogitSums sums;
+      LikeliestEntries top;
+      for (std::size_t first = 0; first < count; first += piece) {
+        const auto part = std::span(logits).subspan(first, std::min(piece, count - first));
+        sums.add(part, static_cast<std::int64_t>(first));
+        top.add(part);
+      }
+      EXPECT_NEAR(top.mass(sums), static_cast<double>(mass), 1e-12);
+    }
+  }
+}
+
 TEST(TokenLosses, LogitsOfAnySizeAreNoDifficulty) {
   const std::vector<float> a = {3e38F, -3e38F, 2.9e38F};
   LogitSums sums(1);

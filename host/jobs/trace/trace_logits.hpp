@@ -47,6 +47,9 @@ struct LogitsFindings {
   /// Tokens that were predicted: all but the first of each prompt. Of the first model, or of both.
   measure::LossTally losses;
   measure::ComparisonTally comparison;  ///< empty where there is one model
+  /// Of every token of the first model, predicted ones or not.
+  measure::PromptMean entropy, top8_mass;
+  std::int64_t left_out = 0;  ///< tokens of it whose logits are not finite
 };
 
 /// Runs the stage. `observers` see the tiles of `a` that they want. `b`, where it is there, is
