@@ -1,0 +1,235 @@
+"""What `vindex trace` writes beside transformers in float32 on the same weights: small random models of every family that it
+follows, as safetensors (config.json in both forms that transformers has written) and as GGUF, then the trained models of the shared
+data where they are there, quantised ones against weights that gguf decodes.
+
+Usage: trace_test.py VINDEX CAPTURE DATA FOLDER [FAMILY...]. TRACE_TABLE=1 prints the largest errors as docs/trace.md has them."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+import numpy as np
+import torch
+import transformers
+from safetensors.numpy import save_file
+
+import trace_gguf
+import trace_models
+
+VINDEX, CAPTURE, DATA, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4])
+ONLY = sys.argv[5:]
+sys.path.insert(0, os.path.dirname(os.path.abspath(CAPTURE)))
+spec = importlib.util.spec_from_file_location("capture", CAPTURE)
+capture = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(capture)
+transformers.utils.logging.disable_progress_bar()
+checks = 0
+failures = []
+KINDS = "hidden,mlp,router_logits,logits"
+# Of float32 against float32, of deviations: a hundredth of what is promised (1e-3), and above what two orders of summation give.
+CLOSE = 1e-4
+SAME = 1e-5
+# As safetensors and as GGUF: architectures whose GGUF form holds all of the configuration.
+IN_GGUF = {"llama", "llama_tied", "llama_linear", "llama_llama3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma2",
+           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss_truncated", "olmoe", "granite",
+           "granitemoe"}
+
+
+def check(condition, *what):
+    global checks
+    checks += 1
+    if not condition:
+        print("FAILED:", *what, flush=True)
+        failures.append(what)
+
+
+def trace(model, prompts, *options):
+    """The arrays of a dump by name."""
+    out, ids = FOLDER / "dump", FOLDER / "ids.jsonl"
+    shutil.rmtree(out, ignore_errors=True)
+    ids.write_text("".join(json.dumps({"ids": prompt}) + "\n" for prompt in prompts))
+    ran = subprocess.run([VINDEX, "trace", model, "--ids", ids, "-o", out, "--keep", KINDS, *options], capture_output=True, text=True)
+    if ran.returncode != 0:
+        check(False, model, "ended with", ran.returncode, ran.stderr[-2000:])
+        return {}
+    return {path.stem: np.load(path) for path in out.glob("*.npy")}
+
+
+def reference(model, prompts):
+    """The same arrays by transformers, prompt by prompt."""
+    hooks = capture.Hooks(capture.find_layers(model), KINDS.split(","), None)
+    rows = {}
+    with torch.inference_mode():
+        for number, ids in enumerate(prompts):
+            # Dynamic rope keeps the frequencies of the longest sequence until a short one comes.
+            model(input_ids=torch.tensor([[1]]), use_cache=False)
+            hooks.take()
+            out = model(input_ids=torch.tensor([ids]), use_cache=False)
+            for name, values in [*hooks.take().items(), ("logits", out.logits[0])]:
+                rows.setdefault(name, []).append(values.float().numpy())
+    hooks.remove()
+    arrays = {name: np.concatenate(parts) for name, parts in rows.items()}
+    arrays["token_ids"] = np.concatenate(prompts)
+    arrays["prompt"] = np.repeat(np.arange(len(prompts)), [len(ids) for ids in prompts])
+    return arrays
+
+
+def error(got, want):
+    """Largest difference, over the standard deviation of what is wanted."""
+    return float(np.abs(got.astype(np.float64) - want).max() / want.astype(np.float64).std())
+
+
+def row_error(got, want):
+    """Largest over tokens of the difference's norm over that of the wanted row."""
+    lengths = np.linalg.norm(want.astype(np.float64), axis=1)
+    return float((np.linalg.norm(got.astype(np.float64) - want, axis=1) / lengths).max())
+
+
+class Choice:
+    """The experts that the rule of a model takes, by router logits; with the margin of the decision."""
+
+    def __init__(self, model):
+        config = capture.text_config(model)
+        self.k = getattr(config, "num_experts_per_tok", 0)
+        self.groups, self.kept = 1, 1
+        kind = config.model_type
+        self.sigmoid = kind in ("deepseek_v3", "kimi_k2")
+        if self.sigmoid or getattr(config, "topk_method", "") == "group_limited_greedy":
+            self.groups, self.kept = config.n_group or 1, config.topk_group or 1
+        self.biases = {name: values.numpy() for name, values in model.state_dict().items() if name.endswith("e_score_correction_bias")}
+
+    def __call__(self, layer, logits):
+        scores = logits.astype(np.float64)
+        if self.sigmoid:
+            scores = 1 / (1 + np.exp(-scores)) + self.biases[f"model.layers.{layer}.mlp.gate.e_score_correction_bias"]
+        else:
+            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+            scores /= scores.sum(axis=1, keepdims=True)
+        margin = np.full(len(scores), np.inf)
+        if self.groups > 1:
+            parts = np.sort(scores.reshape(len(scores), self.groups, -1), axis=2)[:, :, ::-1]
+            of_groups = parts[:, :, :2].sum(axis=2) if self.sigmoid else parts[:, :, 0]
+            order = np.argsort(-of_groups, axis=1)
+            ranked = np.take_along_axis(of_groups, order, axis=1)
+            margin = ranked[:, self.kept - 1] - ranked[:, self.kept]
+            allowed = np.zeros_like(of_groups, dtype=bool)
+            np.put_along_axis(allowed, order[:, :self.kept], True, axis=1)
+            scores = np.where(np.repeat(allowed, scores.shape[1] // self.groups, axis=1), scores, -np.inf)
+        order = np.argsort(-scores, axis=1)
+        ranked = np.take_along_axis(scores, order, axis=1)
+        return np.sort(order[:, :self.k], axis=1), np.minimum(margin, ranked[:, self.k - 1] - ranked[:, self.k])
+
+
+def compare(label, got, want, choose, tolerance):
+    """Checks a dump against a reference; the largest errors of its kinds."""
+    if not got:
+        return {}
+    check(set(got) == set(want), label, "arrays", sorted(set(got) ^ set(want)))
+    found = {}
+    for name in sorted(set(got) & set(want)):
+        kind, _, layer = name.partition(".")
+        check(got[name].shape == want[name].shape, label, name, got[name].shape, want[name].shape)
+        if got[name].shape != want[name].shape:
+            continue
+        if kind in ("token_ids", "prompt"):
+            check(np.array_equal(got[name], want[name]), label, name)
+            continue
+        off = (row_error if kind == "hidden" else error)(got[name], want[name])
+        found[kind] = max(found.get(kind, 0.0), off)
+        check(off <= tolerance, label, name, "differs by", off)
+        if kind == "router_logits":
+            (taken, _), (wanted, margin) = choose(int(layer), got[name]), choose(int(layer), want[name])
+            other = (taken != wanted).any(axis=1)
+            check((margin[other] < 1e-5).all(), label, name, "other experts of tokens", np.flatnonzero(other & (margin >= 1e-5)))
+            found["chosen"] = found.get("chosen", 0) + len(wanted)
+            found["other"] = found.get("other", 0) + int(other.sum())
+    print(f"{label:36}" + "".join(f" {kind} {found[kind]:.1e}" for kind in ("logits", "hidden", "mlp", "router_logits") if kind in found)
+          + (f" experts {found['other']} of {found['chosen']} other" if "chosen" in found else ""), flush=True)
+    return found
+
+
+def check_family(name, make, config):
+    folder = FOLDER / "model"
+    shutil.rmtree(folder, ignore_errors=True)
+    model = trace_models.made(make, config)
+    model.save_pretrained(folder)
+    prompts = trace_models.prompts(config.vocab_size)
+    want, choose = reference(model, prompts), Choice(model)
+    check(want["logits"].std() > 0.1, name, "logits hardly differ")
+    if name == "kimi_k2":
+        trace_models.rename_type(folder, "kimi_k2", "DeepseekV3ForCausalLM")
+    got = trace(folder, prompts)
+    compare(name, got, want, choose, CLOSE)
+    if name in IN_GGUF and got:
+        for split in (False, True) if name.startswith(("deepseek", "kimi")) else (False,):
+            path = FOLDER / "model.gguf"
+            trace_gguf.write(folder, path, split)
+            compare(name + (" GGUF, split kv_b" if split else " GGUF"), trace(path, prompts), got, choose, SAME if not split else CLOSE)
+    older = trace_models.older_form(json.loads((folder / "config.json").read_text()))
+    (folder / "config.json").write_text(json.dumps(older))
+    again = trace(folder, prompts)
+    check(set(again) == set(got) and all(np.array_equal(again[kind], got[kind]) for kind in again), name, "config.json in its older form")
+
+
+def byte_prompts():
+    texts = ["In the beginning God created the heaven and the earth.", "And", "The LORD is my shepherd; I shall not want. He maketh me to lie down in "
+             "green pastures: he leadeth me beside the still waters.", "Vanity of vanities, saith the Preacher"]
+    return [list(text.encode()) for text in texts]
+
+
+def check_real(label, traced, model, prompts):
+    model = capture.load_model(model, "f32", "cpu", False)
+    want, choose = reference(model, prompts), Choice(model)
+    got = trace(traced, prompts)
+    compare(label, got, want, choose, CLOSE)
+    return got, choose
+
+
+def check_quantised(label, path, shards):
+    """transformers has no deepseek2 of GGUF: its model is given what gguf decodes."""
+    folder = FOLDER / "decoded"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    config = json.loads((DATA / "moe" / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float32", "torch_dtype": "float32"}))
+    tensors = trace_gguf.deepseek_tensors(trace_gguf.dequantised(shards), config["num_hidden_layers"], config["num_attention_heads"])
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    check_real(label, path, folder, byte_prompts())
+
+
+def check_trained():
+    if not (DATA / "moe").exists():
+        print("not there:", DATA)
+        return
+    got, choose = check_real("trained mixture", DATA / "moe", DATA / "moe", byte_prompts())
+    compare("trained mixture, GGUF BF16", trace(next((DATA / "moe").glob("*.gguf")), byte_prompts()), got, choose, CLOSE)
+    stories = [[1, 403, 407, 261, 378], [1], list(range(3, 120))]
+    for path in (DATA / "stories260k" / "stories260K.gguf", DATA / "gguf" / "full" / "stories260K-Q4_K_M.gguf"):
+        check_real(path.name, path, path, stories)
+    quantised = DATA / "gguf" / "full" / "kjv-moe-Q4_K_M.gguf"
+    check_quantised(quantised.name, quantised, [quantised])
+    shards = sorted((DATA / "gguf" / "split").glob("kjv-moe-Q8_0-*.gguf"))
+    check_quantised("kjv-moe-Q8_0, five shards", shards[0], shards)
+
+
+def main():
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    torch.set_num_threads(1)
+    for name, (make, config) in trace_models.families().items():
+        if not ONLY or name in ONLY:
+            check_family(name, make, config)
+    if not ONLY or "trained" in ONLY:
+        check_trained()
+    print(checks, "checks with transformers", transformers.__version__, "-", len(failures), "failed")
+    return 1 if failures else 0
+
+
+sys.exit(main())
