@@ -1,4 +1,4 @@
-"""Input and output of scripts/capture.py: prompts as token ids, and the arrays of a dump, written row by row."""
+"""Input and output of scripts/capture.py and tokenise.py: prompts as token ids, and the arrays of a dump, written row by row."""
 
 import json
 import os
@@ -48,20 +48,25 @@ def read_ids(path):
     return prompts
 
 
-def read_texts(path, tokenizer):
-    """Prompts of a text file, one per line; empty lines are skipped."""
-    lines = [line for line in path.read_text().splitlines() if line.strip()]
+def read_texts(path, tokenizer, paragraphs=False):
+    """Prompts of a UTF-8 file, one per line, empty lines skipped; or its paragraphs, which empty lines part."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CaptureError(65, f"{path}: byte {error.start} is not UTF-8") from None
+    parts = re.split(r"\n(?:[ \t]*\n)+", text) if paragraphs else text.splitlines()
+    texts = [part.strip("\n") if paragraphs else part for part in parts if part.strip()]
     if tokenizer == "bytes":
-        return [list(line.encode()) for line in lines]
+        return [list(text.encode()) for text in texts]
     from transformers import AutoTokenizer
 
     folder, arguments = model_arguments(Path(tokenizer))
     try:
         encode = AutoTokenizer.from_pretrained(folder, **arguments)
     except Exception as error:  # the library raises many kinds
-        raise CaptureError(66, f"no tokenizer in {tokenizer} ({first_line(error)}); --ids takes token numbers, "
-                               "--tokenizer another folder or `bytes`") from None
-    return [encode(line)["input_ids"] for line in lines]
+        raise CaptureError(66, f"no tokenizer in {tokenizer} ({first_line(error)}): --tokenizer takes another folder or `bytes`, "
+                               "--ids of capture.py and `vindex trace` token numbers") from None
+    return [encode(text)["input_ids"] for text in texts]
 
 
 def cut(prompts, window):

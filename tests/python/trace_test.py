@@ -22,6 +22,7 @@ from safetensors.numpy import save_file
 
 import trace_gguf
 import trace_models
+from test_script import fresh_folder
 
 VINDEX, CAPTURE, DATA, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4])
 ONLY = sys.argv[5:]
@@ -220,8 +221,7 @@ def check_trained():
 
 
 def main():
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
+    fresh_folder(FOLDER)
     torch.set_num_threads(1)
     for name, (make, config) in trace_models.families().items():
         if not ONLY or name in ONLY:
