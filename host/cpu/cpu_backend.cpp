@@ -3,6 +3,7 @@
 // while matrices are plenty.
 #include "cpu_backend.hpp"
 
+#include "cpu_info.hpp"
 #include "cpu_routes.hpp"
 #include "seam.hpp"
 #include "workspace.hpp"
@@ -15,35 +16,9 @@
 #include "measure/backend.hpp"
 #include <vindex/error.hpp>
 
-#include <fstream>
-#include <string>
-
 namespace vindex::cpu {
 
 namespace {
-
-/// "model name" of /proc/cpuinfo, or the machine's architecture where that has none.
-std::string processor_model() {
-  std::ifstream info("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(info, line)) {
-    if (line.starts_with("model name")) {
-      const auto colon = line.find(": ");
-      if (colon != std::string::npos) {
-        return line.substr(colon + 2);
-      }
-    }
-  }
-  return "unknown processor";
-}
-
-BackendInfo cpu_backend_info(const blas::BlasInfo& blas) {
-  BackendInfo info{.name = "cpu", .device = processor_model(), .libraries = {blas.text()}};
-  if (!blas.warning.empty()) {
-    info.notes.push_back(blas.warning);
-  }
-  return info;
-}
 
 class CpuBackend final : public Backend {
  public:
@@ -52,7 +27,7 @@ class CpuBackend final : public Backend {
     blas::reserve_buffers(threads_);
   }
 
-  BackendInfo info() const override { return cpu_backend_info(blas_); }
+  BackendInfo info() const override { return cpu_info(blas_); }
   BackendLimits limits() const override {
     return {.concurrent_calls = threads_, .uses_host_cores = true, .held_inputs = 1};
   }

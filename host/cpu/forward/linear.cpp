@@ -1,0 +1,205 @@
+// Owns the tiles of a product: which rows of W, tokens and columns are worked on together. A thread
+// takes a tile of outputs, decodes W for it chunk by chunk of columns into memory that stays in its
+// cache, and adds the product of each chunk. Tiles follow from the shape alone, so no bit depends
+// on threads.
+#include "linear.hpp"
+
+#include "weight_chunk.hpp"
+
+#include "blas/blas.hpp"
+#include "core/integers.hpp"
+#include "core/parallel.hpp"
+#include "core/stop.hpp"
+#include "cpu/workspace.hpp"
+#include <vindex/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace vindex::cpu {
+
+namespace {
+
+using measure::LinearCall;
+using measure::MatrixInput;
+
+/// Decoded weights that a thread holds at a time: 1 MiB. A row of the widest blocks fits in
+/// whatever the tile.
+constexpr std::int64_t kChunkFloats = std::int64_t{1} << 18U;
+/// Encoded bytes of a streamed weight that are asked for at a time, about.
+constexpr std::uint64_t kWeightSlabBytes = std::uint64_t{32} << 20U;
+/// Tiles that a product is cut into at least, where its shape has them: enough for many threads.
+constexpr std::int64_t kTiles = 16;
+/// Columns that the outputs of a tile span at most where W is stored in x out.
+constexpr std::int64_t kSpan = 4096;
+/// Multiplications that are worth a thread's start.
+constexpr std::int64_t kWorkOfThread = std::int64_t{1} << 20U;
+
+struct TileShape {
+  std::int64_t outputs = 0, tokens = 0;
+};
+
+/// Large tiles first: a product packs both of its factors anew for each of them, and W is decoded
+/// anew for each tile of tokens.
+TileShape tile_shape(const LinearCall& call) {
+  constexpr std::array<TileShape, 7> kShapes = {
+      {{256, 1024}, {128, 1024}, {128, 512}, {64, 512}, {64, 256}, {32, 128}, {16, 64}}};
+  TileShape taken = kShapes.back();
+  for (const TileShape& shape : kShapes) {
+    if (ceil_divide(call.count, shape.outputs) * ceil_divide(call.tokens, shape.tokens) >= kTiles) {
+      taken = shape;
+      break;
+    }
+  }
+  if (call.weight->transposed()) {
+    taken.outputs = std::clamp<std::int64_t>(kSpan / call.step, 1, taken.outputs);
+  }
+  return taken;
+}
+
+std::int64_t logical_rows(const MatrixInput& weight) {
+  return weight.transposed() ? weight.cols() : weight.rows();
+}
+std::int64_t logical_cols(const MatrixInput& weight) {
+  return weight.transposed() ? weight.rows() : weight.cols();
+}
+
+/// Outputs and columns of W that can be multiplied with what is at hand of it.
+struct Piece {
+  WeightPart part;
+  std::int64_t first = 0, outputs = 0;
+  std::int64_t first_col = 0, cols = 0;
+};
+
+class Product {
+ public:
+  Product(const LinearCall& call, std::int32_t threads, const std::stop_token& stop)
+      : call_(call), stop_(stop), shape_(tile_shape(call)) {
+    const std::int64_t work = call.tokens * call.count * logical_cols(*call.weight);
+    const std::int64_t most = std::max<std::int32_t>(threads, 1);
+    for (std::int64_t i = 0; i < std::clamp<std::int64_t>(work / kWorkOfThread, 1, most); ++i) {
+      chunks_.emplace_back(workspace_, kChunkFloats, "decoded weights of a product");
+    }
+  }
+
+  void run() {
+    MatrixInput& weight = *call_.weight;
+    if (weight.in_memory()) {
+      add({{weight.row_slab(0, weight.rows()), 0, weight.transposed()},
+           0,
+           call_.count,
+           0,
+           logical_cols(weight)});
+    } else if (weight.transposed()) {
+      run_by_columns(weight);
+    } else {
+      run_by_outputs(weight);
+    }
+  }
+
+ private:
+  /// Stored rows that a slab may have.
+  std::int64_t slab_rows() const {
+    const MatrixInput& weight = *call_.weight;
+    const auto row =
+        decode::slab_bytes(weight.encoding(), 1, static_cast<std::uint64_t>(weight.cols()));
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(kWeightSlabBytes / std::max<std::uint64_t>(row.value_or(1), 1)));
+  }
+
+  void run_by_outputs(MatrixInput& weight) {
+    std::int64_t outputs = std::max<std::int64_t>(1, slab_rows() / call_.step);
+    if (outputs > shape_.outputs) {
+      outputs -= outputs % shape_.outputs;  // the tiles of a weight in memory
+    }
+    for (std::int64_t first = 0; first < call_.count; first += outputs) {
+      const std::int64_t count = std::min(outputs, call_.count - first);
+      const std::int64_t row = call_.first + first * call_.step;
+      add({{weight.row_slab(row, (count - 1) * call_.step + 1), row, false},
+           first,
+           count,
+           0,
+           weight.cols()});
+    }
+  }
+
+  void run_by_columns(MatrixInput& weight) {
+    const std::int64_t step = slab_rows();
+    for (std::int64_t first = 0; first < weight.rows(); first += step) {
+      const std::int64_t count = std::min(step, weight.rows() - first);
+      add({{weight.row_slab(first, count), first, true}, 0, call_.count, first, count});
+    }
+  }
+
+  void add(const Piece& piece) {
+    const std::int64_t across = ceil_divide(call_.tokens, shape_.tokens);
+    const std::int64_t tiles = ceil_divide(piece.outputs, shape_.outputs) * across;
+    for_each_index(as_size(tiles), chunks_.size(), [&](std::size_t worker, std::size_t index) {
+      const auto i = static_cast<std::int64_t>(index);
+      add_tile(piece, i / across * shape_.outputs, i % across * shape_.tokens,
+               chunks_[worker].data());
+    });
+  }
+
+  /// Outputs of `piece` from `first` on, tokens from `token` on.
+  void add_tile(const Piece& piece, std::int64_t first, std::int64_t token, float* scratch) {
+    const std::int64_t outputs = std::min(shape_.outputs, piece.outputs - first);
+    const std::int64_t tokens = std::min(shape_.tokens, call_.tokens - token);
+    const std::int64_t output = piece.first + first;
+    const std::int64_t step = chunk_cols(piece.part, call_.step, shape_.outputs, kChunkFloats);
+    for (std::int64_t col = 0; col < piece.cols; col += step) {
+      throw_if_stopped(stop_);
+      const std::int64_t cols = std::min(step, piece.cols - col);
+      const ChunkPlace place{.first = call_.first + output * call_.step,
+                             .step = call_.step,
+                             .count = outputs,
+                             .first_col = piece.first_col + col,
+                             .cols = cols};
+      const DecodedChunk chunk = decode_chunk(piece.part, place, scratch);
+      float* const y = call_.y + token * call_.y_stride + output;
+      const bool is_first = place.first_col == 0;
+      if (is_first && call_.bias != nullptr) {
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          std::copy_n(call_.bias + output, outputs, y + t * call_.y_stride);
+        }
+      }
+      blas::blas().cblas_sgemm(
+          CblasRowMajor, CblasNoTrans, chunk.transposed ? CblasNoTrans : CblasTrans, as_int(tokens),
+          as_int(outputs), as_int(cols), 1.0F, call_.x + token * call_.x_stride + place.first_col,
+          as_int(call_.x_stride), chunk.values, as_int(chunk.stride),
+          is_first && call_.bias == nullptr ? 0.0F : 1.0F, y, as_int(call_.y_stride));
+    }
+  }
+
+  const LinearCall& call_;
+  const std::stop_token& stop_;
+  TileShape shape_;
+  Workspace workspace_{0};
+  std::vector<WorkArray<float>> chunks_;  ///< one for each thread
+};
+
+}  // namespace
+
+void multiply_linear(const LinearCall& call, std::int32_t threads, const std::stop_token& stop) {
+  expects(call.weight != nullptr && call.tokens >= 0 && call.count >= 0 && call.step >= 1 &&
+              call.first >= 0,
+          "linear: a weight and rows of it");
+  if (call.tokens == 0 || call.count == 0) {
+    return;
+  }
+  expects(call.first + (call.count - 1) * call.step < logical_rows(*call.weight),
+          "linear: rows of the weight");
+  expects(call.x_stride >= logical_cols(*call.weight) && call.y_stride >= call.count,
+          "linear: strides that hold a row");
+  throw_if_stopped(stop);
+  Product(call, threads, stop).run();
+}
+
+std::uint64_t linear_bytes(std::int64_t /*rows*/, std::int64_t cols, std::int32_t threads) {
+  // A slab of a streamed weight is one row at least, of eight bytes a weight at most.
+  return static_cast<std::uint64_t>(threads) * array_bytes(kChunkFloats, sizeof(float)) +
+         kWeightSlabBytes + 8 * static_cast<std::uint64_t>(cols);
+}
+
+}  // namespace vindex::cpu

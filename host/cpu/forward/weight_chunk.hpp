@@ -1,0 +1,43 @@
+// Owns the decoding of a rectangle of a weight, given in rows and columns of the logical matrix
+// (out x in), whichever way it is stored.
+#pragma once
+
+#include "decode/encoding.hpp"
+
+#include <cstdint>
+
+namespace vindex::cpu {
+
+/// Stored rows of a weight whose bytes are at hand.
+struct WeightPart {
+  decode::EncodedMatrix view;
+  std::int64_t first_row = 0;  ///< number of the view's first row in the stored matrix
+  bool transposed = false;     ///< stored in x out
+};
+
+/// Logical rows first, first + step, ... `count` of them, by columns [first_col, first_col + cols).
+struct ChunkPlace {
+  std::int64_t first = 0, step = 1, count = 0;
+  std::int64_t first_col = 0, cols = 0;
+};
+
+/// Decoded weights: row i, column k at values[i stride + k], or values[k stride + i] where
+/// transposed.
+struct DecodedChunk {
+  const float* values = nullptr;
+  std::int64_t stride = 0;
+  bool transposed = false;
+};
+
+/// How many columns a chunk of `count` rows may have to fit `floats`: a multiple of what the
+/// encoding can be cut at, but for the last; at least one such cut, whatever `floats`.
+std::int64_t chunk_cols(const WeightPart& part, std::int64_t step, std::int64_t count,
+                        std::int64_t floats);
+
+/// Floats that decode_chunk() writes.
+std::int64_t chunk_floats(const WeightPart& part, const ChunkPlace& place);
+
+/// Decodes to `scratch`. Columns begin at a multiple of chunk_cols().
+DecodedChunk decode_chunk(const WeightPart& part, const ChunkPlace& place, float* scratch);
+
+}  // namespace vindex::cpu
