@@ -17,9 +17,9 @@ namespace {
 constexpr std::int64_t kLatentRows = 4096;
 
 /// Rows of float32, not set.
-class Rows {
+class BlockRows {
  public:
-  Rows(std::int64_t rows, std::int64_t width)
+  BlockRows(std::int64_t rows, std::int64_t width)
       : width_(width), values_(std::make_unique_for_overwrite<float[]>(as_size(rows * width))) {}
   float* data() { return values_.get(); }
   const float* data() const { return values_.get(); }
@@ -85,7 +85,7 @@ void normalise(const LayerTools& tools, const model::VectorRef& norm, std::int64
 
 /// Queries or keys, in place: each head by itself or all as one, as the norm's length says.
 void normalise_heads(const LayerTools& tools, const model::VectorRef& norm, std::int64_t tokens,
-                     Rows& heads) {
+                     BlockRows& heads) {
   const std::span<const float> weight = tools.weights.vector(norm);
   if (weight.empty()) {
     return;
@@ -104,7 +104,7 @@ void add_to_residual(const LayerTools& tools, const model::VectorRef& post_norm,
   const std::int64_t width = tools.model.hidden;
   const auto factor = static_cast<float>(tools.model.residual_factor);
   const std::span<const float> weight = tools.weights.vector(post_norm);
-  Rows normalised(weight.empty() ? 0 : 1, width);
+  BlockRows normalised(weight.empty() ? 0 : 1, width);
   for (std::int64_t t = 0; t < tokens; ++t) {
     const float* row = given + t * width;
     if (!weight.empty()) {
@@ -154,8 +154,8 @@ struct Turned {
   std::int64_t first = 0, count = 0, step = 0;
 };
 
-void turn(const model::Rope& rope, Rotations& rotations, std::span<const std::int64_t> lengths,
-          const Turned& heads) {
+void turn_heads(const model::Rope& rope, Rotations& rotations,
+                std::span<const std::int64_t> lengths, const Turned& heads) {
   if (rope.dims == 0) {
     return;
   }
@@ -214,16 +214,16 @@ const float* sinks_of(const LayerTools& tools, const model::Attention& attention
 struct BlockOfPrompts {
   std::span<const std::int64_t> lengths;
   std::int64_t tokens = 0;
-  Rows& normalised;
-  Rows& out;
+  BlockRows& normalised;
+  BlockRows& out;
 };
 
 void attend_plainly(const LayerTools& tools, const model::Attention& attention,
                     const BlockOfPrompts& block) {
-  Rows q(block.tokens, attention.heads * attention.head_dim);
-  Rows k(block.tokens, attention.kv_heads * attention.head_dim);
-  Rows v(block.tokens, attention.kv_heads * attention.value_dim);
-  const auto into = [&](const model::Linear& linear, Rows& rows) {
+  BlockRows q(block.tokens, attention.heads * attention.head_dim);
+  BlockRows k(block.tokens, attention.kv_heads * attention.head_dim);
+  BlockRows v(block.tokens, attention.kv_heads * attention.value_dim);
+  const auto into = [&](const model::Linear& linear, BlockRows& rows) {
     project(tools, all_of(linear), block.tokens, block.normalised.data(), tools.model.hidden,
             {rows.data(), rows.width()});
   };
@@ -233,10 +233,10 @@ void attend_plainly(const LayerTools& tools, const model::Attention& attention,
   normalise_heads(tools, attention.q_norm, block.tokens, q);
   normalise_heads(tools, attention.k_norm, block.tokens, k);
   Rotations rotations(attention.rope, block.lengths);
-  turn(attention.rope, rotations, block.lengths,
-       {q.data(), q.width(), 0, attention.heads, attention.head_dim});
-  turn(attention.rope, rotations, block.lengths,
-       {k.data(), k.width(), 0, attention.kv_heads, attention.head_dim});
+  turn_heads(attention.rope, rotations, block.lengths,
+             {q.data(), q.width(), 0, attention.heads, attention.head_dim});
+  turn_heads(attention.rope, rotations, block.lengths,
+             {k.data(), k.width(), 0, attention.kv_heads, attention.head_dim});
   attend_prompts(tools, attention, block.lengths,
                  {.q = q.data(),
                   .k = k.data(),
@@ -285,8 +285,8 @@ std::int64_t unturned(const model::Attention& attention) {
 
 /// Keys without what turns [tokens, count * head_dim] and values, by matrices of each head.
 void expand_heads(const LayerTools& tools, const model::Attention& attention,
-                  const HeadRange& heads, std::int64_t tokens, const Rows& latent, Rows& k,
-                  Rows& v) {
+                  const HeadRange& heads, std::int64_t tokens, const BlockRows& latent,
+                  BlockRows& k, BlockRows& v) {
   const auto multiply = [&](measure::MatrixInput& matrix, std::int64_t count, const Strided& out) {
     tools.backend.linear({.x = latent.data(),
                           .tokens = tokens,
@@ -298,8 +298,7 @@ void expand_heads(const LayerTools& tools, const model::Attention& attention,
                          tools.stop);
   };
   for (std::int64_t i = 0; i < heads.count; ++i) {
-    measure::MatrixInput& key =
-        tools.weights.matrix(attention.k_b_heads[as_size(heads.first + i)]);
+    measure::MatrixInput& key = tools.weights.matrix(attention.k_b_heads[as_size(heads.first + i)]);
     const Strided keys{k.data() + i * attention.head_dim, k.width()};
     if (attention.k_b_transposed) {
       Transposed turned(key);
@@ -314,11 +313,11 @@ void expand_heads(const LayerTools& tools, const model::Attention& attention,
 
 /// The same by kv_b, whose rows are a head's key and behind it its value.
 void expand_together(const LayerTools& tools, const model::Attention& attention,
-                     const HeadRange& heads, std::int64_t tokens, const Rows& latent, Rows& k,
-                     Rows& v) {
+                     const HeadRange& heads, std::int64_t tokens, const BlockRows& latent,
+                     BlockRows& k, BlockRows& v) {
   const std::int64_t of_key = unturned(attention);
   const std::int64_t of_head = of_key + attention.value_dim;
-  Rows both(tokens, heads.count * of_head);
+  BlockRows both(tokens, heads.count * of_head);
   project(tools, {attention.kv_b, heads.first * of_head, heads.count * of_head}, tokens,
           latent.data(), latent.width(), {both.data(), both.width()});
   for (std::int64_t t = 0; t < tokens; ++t) {
@@ -339,22 +338,21 @@ struct QuerySource {
 
 /// What all heads of a latent attention share.
 struct Latent {
-  Rows latent;     ///< [tokens, latent_rank], normalised
-  Rows turned_key; ///< [tokens, rope.dims], turned
+  BlockRows latent;      ///< [tokens, latent_rank], normalised
+  BlockRows turned_key;  ///< [tokens, rope.dims], turned
 };
 
 void attend_heads(const LayerTools& tools, const model::Attention& attention,
                   const BlockOfPrompts& block, const QuerySource& query, const Latent& shared,
                   const HeadRange& heads, Rotations& rotations) {
   const std::int64_t of_key = unturned(attention);
-  Rows q(block.tokens, heads.count * attention.head_dim);
-  Rows k(block.tokens, heads.count * attention.head_dim);
-  Rows v(block.tokens, heads.count * attention.value_dim);
-  project(tools,
-          {query.linear, heads.first * attention.head_dim, heads.count * attention.head_dim},
+  BlockRows q(block.tokens, heads.count * attention.head_dim);
+  BlockRows k(block.tokens, heads.count * attention.head_dim);
+  BlockRows v(block.tokens, heads.count * attention.value_dim);
+  project(tools, {query.linear, heads.first * attention.head_dim, heads.count * attention.head_dim},
           block.tokens, query.x, query.stride, {q.data(), q.width()});
-  turn(attention.rope, rotations, block.lengths,
-       {q.data(), q.width(), of_key, heads.count, attention.head_dim});
+  turn_heads(attention.rope, rotations, block.lengths,
+             {q.data(), q.width(), of_key, heads.count, attention.head_dim});
   if (attention.k_b_heads.empty()) {
     expand_together(tools, attention, heads, block.tokens, shared.latent, k, v);
   } else {
@@ -367,7 +365,7 @@ void attend_heads(const LayerTools& tools, const model::Attention& attention,
                   k.row(t) + i * attention.head_dim + of_key);
     }
   }
-  Rows out(block.tokens, heads.count * attention.value_dim);
+  BlockRows out(block.tokens, heads.count * attention.value_dim);
   const float* const sinks = sinks_of(tools, attention);
   attend_prompts(tools, attention, block.lengths,
                  {.q = q.data(),
@@ -388,10 +386,10 @@ void attend_latently(const LayerTools& tools, const model::Attention& attention,
                      const BlockOfPrompts& block) {
   const std::int64_t rank = attention.latent_rank;
   const std::int64_t dims = attention.rope.dims;
-  Latent shared{Rows(block.tokens, rank), Rows(block.tokens, dims)};
+  Latent shared{BlockRows(block.tokens, rank), BlockRows(block.tokens, dims)};
   Rotations rotations(attention.rope, block.lengths);
   {
-    Rows both(block.tokens, rank + dims);
+    BlockRows both(block.tokens, rank + dims);
     project(tools, all_of(attention.kv_a), block.tokens, block.normalised.data(),
             tools.model.hidden, {both.data(), both.width()});
     normalise(tools, attention.kv_a_norm, block.tokens, rank, both.data(), both.width(),
@@ -399,13 +397,14 @@ void attend_latently(const LayerTools& tools, const model::Attention& attention,
     for (std::int64_t t = 0; t < block.tokens; ++t) {
       std::copy_n(both.row(t) + rank, dims, shared.turned_key.row(t));
     }
-    turn(attention.rope, rotations, block.lengths, {shared.turned_key.data(), dims, 0, 1, dims});
+    turn_heads(attention.rope, rotations, block.lengths,
+               {shared.turned_key.data(), dims, 0, 1, dims});
   }
   const std::int64_t query_rank = attention.q_a ? attention.q_a.weight.rows.count : 0;
-  Rows query(attention.q_a ? block.tokens : 0, query_rank);
+  BlockRows query(attention.q_a ? block.tokens : 0, query_rank);
   if (attention.q_a) {
-    project(tools, all_of(attention.q_a), block.tokens, block.normalised.data(),
-            tools.model.hidden, {query.data(), query_rank});
+    project(tools, all_of(attention.q_a), block.tokens, block.normalised.data(), tools.model.hidden,
+            {query.data(), query_rank});
     normalise(tools, attention.q_a_norm, block.tokens, query_rank, query.data(), query_rank,
               query.data());
   }
@@ -427,8 +426,9 @@ std::int64_t attend_width(const model::Transformer& model, const model::Attentio
            attention.kv_heads * (attention.head_dim + attention.value_dim);
   }
   // Where keys and values are made together, that is before there is room for their outputs.
-  const std::int64_t of_head = 2 * attention.head_dim + attention.value_dim +
-                               std::max(attention.value_dim, unturned(attention) + attention.value_dim);
+  const std::int64_t of_head =
+      2 * attention.head_dim + attention.value_dim +
+      std::max(attention.value_dim, unturned(attention) + attention.value_dim);
   return kept + 2 * (attention.latent_rank + attention.rope.dims) +
          (attention.q_a ? attention.q_a.weight.rows.count : 0) +
          latent_heads_at_once(attention) * of_head;
@@ -448,9 +448,9 @@ void attend(const LayerTools& tools, const model::TransformerLayer& layer,
   for (const std::int64_t length : prompt_lengths) {
     tokens += length;
   }
-  Rows normalised(tokens, hidden);
+  BlockRows normalised(tokens, hidden);
   normalise(tools, layer.attention_norm, tokens, hidden, x, hidden, normalised.data());
-  Rows out(tokens, attention.heads * attention.value_dim);
+  BlockRows out(tokens, attention.heads * attention.value_dim);
   const BlockOfPrompts block{prompt_lengths, tokens, normalised, out};
   if (attention.is_latent()) {
     attend_latently(tools, attention, block);
@@ -458,8 +458,7 @@ void attend(const LayerTools& tools, const model::TransformerLayer& layer,
     attend_plainly(tools, attention, block);
   }
   // The normalised rows have served: what the layer adds takes their place.
-  project(tools, all_of(attention.o), tokens, out.data(), out.width(),
-          {normalised.data(), hidden});
+  project(tools, all_of(attention.o), tokens, out.data(), out.width(), {normalised.data(), hidden});
   add_to_residual(tools, layer.attention_post_norm, tokens, normalised.data(), x);
 }
 
@@ -484,7 +483,7 @@ void router_logits(const LayerTools& tools, const model::Mixture& mixture, std::
 void feed_forward(const LayerTools& tools, const model::FeedForward& ffn, std::int64_t tokens,
                   const float* normalised, float* neurons, float* out) {
   const std::int64_t hidden = tools.model.hidden;
-  Rows up(tokens, ffn.neurons);
+  BlockRows up(tokens, ffn.neurons);
   project(tools, all_of(ffn.gate), tokens, normalised, hidden, {neurons, ffn.neurons});
   project(tools, all_of(ffn.up), tokens, normalised, hidden, {up.data(), ffn.neurons});
   const std::span<float> gated = span_of(neurons, tokens * ffn.neurons);
