@@ -165,6 +165,25 @@ void sync_folder(const std::string& folder, const char* id) {
   }
 }
 
+int open_nameless_file(const std::string& folder, const char* id) {
+  int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    // A file system without nameless files: the name lives for an instant, and a kill within it is
+    // cleared by the next one.
+    remove_stale_temporaries_of(folder + "/.vindex-scratch");
+    const std::string name = temporary_name(folder + "/.vindex-scratch");
+    descriptor = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (descriptor >= 0) {
+      ::unlink(name.c_str());
+    }
+  }
+  if (descriptor < 0) {
+    throw_output_error(id, errno,
+                       fmt::format("{}: no scratch file can be made there", printable(folder)));
+  }
+  return descriptor;
+}
+
 void remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     throw_output_error("E-OUT-REMOVE", errno, "cannot remove " + printable(path));

@@ -88,6 +88,10 @@ void remove_file(const std::string& path);
 /// Throws SystemError E-OUT-SPACE (74) where the disk of `path` has less than `bytes` free.
 void require_free_space(const std::string& path, std::uint64_t bytes);
 
+/// A file in `folder` without a name, open for reading and writing: the disk gives it back when it
+/// is closed, however the process ends. Errors: throw_output_error() with `id`.
+int open_nameless_file(const std::string& folder, const char* id);
+
 /// A new name beside `path` that says which process of which machine uses it, and when that began:
 /// numbers of processes are used again.
 std::string temporary_name(const std::string& path);

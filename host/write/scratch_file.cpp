@@ -14,23 +14,8 @@
 
 namespace vindex::write {
 
-ScratchFile::ScratchFile(std::string folder) : folder_(std::move(folder)) {
-  descriptor_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (descriptor_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    // A file system without nameless files: the name lives for an instant, and a kill within it is
-    // cleared by the next one.
-    remove_stale_temporaries_of(folder_ + "/.vindex-scratch");
-    const std::string name = temporary_name(folder_ + "/.vindex-scratch");
-    descriptor_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (descriptor_ >= 0) {
-      ::unlink(name.c_str());
-    }
-  }
-  if (descriptor_ < 0) {
-    throw_output_error("E-SCRATCH", errno,
-                       fmt::format("{}: no scratch file can be made there", printable(folder_)));
-  }
-}
+ScratchFile::ScratchFile(std::string folder)
+    : folder_(std::move(folder)), descriptor_(open_nameless_file(folder_, "E-SCRATCH")) {}
 
 ScratchFile::~ScratchFile() {
   if (!mapping_.empty()) {
