@@ -39,13 +39,19 @@ UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, input::Bulk
   for (std::size_t slot = unit.slots; slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
+  if (unit.packed) {
+    packed_at_.push_back(0);
+    for (std::size_t i = 0; i < matrices_.size(); ++i) {
+      packed_at_.push_back(packed_at_.back() + staged_bytes(record(i)).slot);
+    }
+  }
 }
 
 void UnitSlots::begin(std::unique_ptr<measure::StagingBuffer> staging) {
   staging_ = std::move(staging);
   const std::span<std::byte> memory = aligned(staging_->bytes());
-  expects(unit_.shared_bytes + unit_.slots * unit_.slot_bytes <= memory.size(),
-          "staging memory for every slot of a unit");
+  const std::uint64_t slots = unit_.packed ? packed_at_.back() : unit_.slots * unit_.slot_bytes;
+  expects(unit_.shared_bytes + slots <= memory.size(), "staging memory for every slot of a unit");
   base_ = memory.data();
   read_shared();
   read_next();
@@ -212,10 +218,21 @@ void UnitSlots::read_next() {
       matrices_[i].slot = free_slots_.back();
       free_slots_.pop_back();
       ++under_way_;
-      slot = base_ + unit_.shared_bytes + matrices_[i].slot * unit_.slot_bytes;
+      slot = slot_at(i);
     }
     read_matrix(i, slot);
   }
+}
+
+/// Where the bytes of matrix i go, which has a slot. Of a packed unit, slot i is that of matrix i:
+/// none is used twice.
+std::byte* UnitSlots::slot_at(std::size_t i) {
+  return unit_.packed ? base_ + packed_at_[i]
+                      : base_ + unit_.shared_bytes + matrices_[i].slot * unit_.slot_bytes;
+}
+
+std::size_t UnitSlots::slot_bytes(std::size_t i) const {
+  return unit_.packed ? packed_at_[i + 1] - packed_at_[i] : unit_.slot_bytes;
 }
 
 void UnitSlots::read_matrix(std::size_t i, std::byte* slot) {
@@ -241,7 +258,7 @@ std::vector<input::BulkExtent> UnitSlots::lay_out(std::size_t i, std::byte* slot
     }
   }
   const input::Placement placement = input::place_ranges(ranges, kMergedGap);
-  expects(placement.bytes <= unit_.slot_bytes, "a slot that holds every matrix of its unit");
+  expects(placement.bytes <= slot_bytes(i), "a slot that holds every matrix of its unit");
   std::vector<std::span<const std::byte>> companions;
   std::size_t own = 1;
   std::size_t shared = matrices_[i].first_shared;

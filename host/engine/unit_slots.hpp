@@ -69,6 +69,8 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   void read_shared();
   void shared_has_arrived(bool failed);
   void read_next();
+  std::byte* slot_at(std::size_t i);
+  std::size_t slot_bytes(std::size_t i) const;
   void read_matrix(std::size_t i, std::byte* slot);
   std::vector<input::BulkExtent> lay_out(std::size_t i, std::byte* slot);
   void has_arrived(std::size_t i, std::exception_ptr error);
@@ -79,7 +81,8 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   std::shared_ptr<MemoryLease> lease_;  // before the memory that it stands for
   std::unique_ptr<measure::StagingBuffer> staging_;
   std::byte* base_ = nullptr;
-  std::vector<std::byte*> shared_at_;  ///< per shared companion, in the order of the unit
+  std::vector<std::size_t> packed_at_;  ///< of a packed unit: where each matrix lies behind base_
+  std::vector<std::byte*> shared_at_;   ///< per shared companion, in the order of the unit
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<std::unique_ptr<SourceWatch>> watches_;  ///< per model

@@ -20,9 +20,12 @@ constexpr double kMinBatch = 16.0;
 std::uint64_t one_input(const RowWork& work) { return work.input_working + work.input_lasting; }
 
 /// Of one row alone, beside its workspace: staging memory, inputs, the finished row.
+std::uint64_t staged_bytes_of(const RowWork& work) {
+  return (work.packed > 0 ? work.packed : work.matrices.size() * work.slot) +
+         input::kDirectAlignment;
+}
 std::uint64_t beside_workspace(const RowWork& work) {
-  return work.matrices.size() * work.slot + input::kDirectAlignment + one_input(work) +
-         work.result_bytes;
+  return staged_bytes_of(work) + one_input(work) + work.result_bytes;
 }
 std::uint64_t whole_bytes(const RowWork& work) { return beside_workspace(work) + work.workspace; }
 std::uint64_t tight_bytes(const RowWork& work) {
@@ -46,6 +49,12 @@ void size_unit(WorkUnit& unit, const RowWork& work, const PlanLimits& limits, st
   unit.slot_bytes = batch ? work.slot - work.shared : work.slot;
   unit.shared_bytes = batch ? count * work.shared : 0;
   unit.slots = count;
+  unit.packed = work.packed > 0;
+  if (unit.packed) {
+    unit.staging_bytes = staged_bytes_of(work);
+    unit.memory_bytes = whole_bytes(work);
+    return;
+  }
   if (limits.held > 0) {
     const std::uint64_t ring = std::min(kRingBytes, share / 2);
     unit.slots = std::min(count, std::max(static_cast<std::uint64_t>(limits.held),
@@ -92,6 +101,7 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
   }
   unit.streamed = true;
   unit.slots = unit.slot_bytes = unit.shared_bytes = unit.staging_bytes = 0;
+  unit.packed = false;
   unit.memory_bytes = streamed_bytes(work);
   unit.workspace_limit = work.streamed_workspace;
   return unit;

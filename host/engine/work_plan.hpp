@@ -58,7 +58,10 @@ struct RowWork {
   /// Of kPieces: memory of what is read beside `workspace`. A unit of several rows takes that of
   /// its largest.
   std::uint64_t pieces = 0;
-  std::uint64_t slot = 0;                ///< of its largest matrix as placed in staging memory
+  std::uint64_t slot = 0;  ///< of its largest matrix as placed in staging memory
+  /// Where its matrices are of different sizes and all held until its end: the sum of what each
+  /// takes in staging memory, one behind the other; 0: slots of equal size. A unit of its own.
+  std::uint64_t packed = 0;
   std::uint64_t shared = 0;              ///< of these, what a batch holds beside its slots
   std::uint64_t workspace = 0;           ///< beside encoded bytes that are held
   std::uint64_t min_workspace = 0;       ///< the same by the route with the smallest tiles
@@ -78,6 +81,7 @@ struct WorkUnit {
   bool streamed = false;              ///< codes are read slab by slab during the work
   std::uint64_t slots = 0;            ///< matrices in staging memory at a time; 0 where streamed
   std::uint64_t slot_bytes = 0;       ///< of the largest matrix as placed for direct reads
+  bool packed = false;                ///< a slot for each matrix, of its own size (RowWork::packed)
   std::uint64_t shared_bytes = 0;     ///< of the small companions, read in one pass
   std::uint64_t staging_bytes = 0;    ///< all of that
   double cost = 0.0;                  ///< arithmetic, in flop; only ratios matter
