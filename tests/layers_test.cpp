@@ -53,7 +53,7 @@ const Allowed& allowed_includes() {
 std::set<std::string> allowed_of_job(const std::string& job) {
   std::set<std::string> allowed = {job,       "engine", "results", "model",  "cpu", "blas",
                                    "measure", "input",  "gguf",    "decode", "core"};
-  if (job == "jobs/edit" || job == "jobs/purify") {
+  if (job == "jobs/edit" || job == "jobs/purify" || job == "jobs/trace") {
     allowed.insert("write");
   }
   if (job == "jobs/purify") {

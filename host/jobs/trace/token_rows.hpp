@@ -31,6 +31,8 @@ class TokenRows {
   /// Row rows[i] += weights[i] * values[i, :], in the order of i; a row may come more than once.
   void add(std::span<const std::int64_t> rows, std::span<const float> weights, const float* values);
   void set_zero();
+  /// What was written is durable; nothing in memory is.
+  virtual void sync() {}
   /// Bytes of memory that it holds.
   virtual std::uint64_t memory_bytes() const = 0;
 
