@@ -1,6 +1,6 @@
 """What scripts/tokenise.py writes beside the tokenizer's own ids, and its errors; a small tokenizer is made here.
 
-Usage: tokenise_test.py SCRIPT FOLDER."""
+Usage: tokenise_test.py SCRIPT PROMPTS FOLDER."""
 
 import contextlib
 import importlib.util
@@ -16,7 +16,7 @@ from test_script import fresh_folder
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-SCRIPT, FOLDER = sys.argv[1], Path(sys.argv[2])
+SCRIPT, PROMPTS, FOLDER = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 sys.path.insert(0, os.path.dirname(os.path.abspath(SCRIPT)))
 spec = importlib.util.spec_from_file_location("tokenise", SCRIPT)
 tokenise = importlib.util.module_from_spec(spec)
@@ -86,6 +86,11 @@ def main():
     assert "byte 3" in run(text, *own, code=65)[1]
     text.write_text("\n  \n")
     run(text, *own, code=65)
+
+    # What docs/prompts.md says of its file.
+    ids = [line["ids"] for line in written(PROMPTS, "--tokenizer", "bytes")]
+    texts = [bytes(one).decode() for one in ids]
+    assert len(texts) == 256 == len(set(texts)) and "\n".join(texts) + "\n" == PROMPTS.read_text(encoding="utf-8")
     return 0
 
 
