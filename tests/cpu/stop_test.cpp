@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -19,7 +20,7 @@
 
 namespace vindex::cpu::stop_test {
 
-std::int64_t looks = 0;
+std::atomic<std::int64_t> looks = 0;
 std::int64_t stop_at = std::numeric_limits<std::int64_t>::max();  ///< number of the look
 
 }  // namespace vindex::cpu::stop_test
