@@ -100,14 +100,15 @@ def families():
         "phi3_longrope": phi3(original_max_position_embeddings=16, **rope("longrope", **LONG)),
         "deepseek_v2": deepseek_v2(topk_method="greedy"),
         "deepseek_v2_plain_q_groups": deepseek_v2(q_lora_rank=None, topk_method="group_limited_greedy", n_group=4, topk_group=2),
-        # Norms of the latents keep 1e-6 whatever the key says.
-        "deepseek_v3": deepseek_v3(rms_norm_eps=1e-2),
+        "deepseek_v3": deepseek_v3(),
+        # The two norms of latents keep 1e-6 there.
+        "deepseek_v3_eps": deepseek_v3(rms_norm_eps=1e-2),
         "deepseek_v3_yarn": deepseek_v3(**rope("yarn", **YARN, mscale=1.0, mscale_all_dim=0.8)),
         "kimi_k2": deepseek_v3(n_group=1, topk_group=1, **rope("yarn", theta=50000.0, **YARN, mscale=1.0, mscale_all_dim=1.0)),
         "gpt_oss": gpt_oss(**rope("yarn", theta=150000.0, **YARN, truncate=False)),
         "gpt_oss_truncated": gpt_oss(**rope("yarn", theta=1000.0, **YARN, truncate=True)),
         "olmoe": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, **EXPERTS)),
-        "olmoe_normalised": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, norm_topk_prob=True, clip_qkv=1.5, **EXPERTS)),
+        "olmoe_normalised": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, norm_topk_prob=True, **EXPERTS)),
         "granite": (t.GraniteForCausalLM, t.GraniteConfig(**SIZES, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.15,
                                                           logits_scaling=5.0)),
         "granitemoe": (t.GraniteMoeForCausalLM, t.GraniteMoeConfig(**SIZES, num_local_experts=6, embedding_multiplier=3.0, residual_multiplier=0.4,

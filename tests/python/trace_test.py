@@ -37,9 +37,9 @@ KINDS = "hidden,mlp,router_logits,logits"
 # Of float32 against float32, of deviations: a hundredth of what is promised (1e-3), and above what two orders of summation give.
 CLOSE = 1e-4
 SAME = 1e-5
-# As safetensors and as GGUF: architectures whose GGUF form holds all of the configuration.
+# As safetensors and as GGUF: what the keys of GGUF hold. Of gpt-oss they do not hold `truncate`, which its models set to false.
 IN_GGUF = {"llama", "llama_tied", "llama_linear", "llama_llama3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma2",
-           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss_truncated", "olmoe", "granite",
+           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss", "olmoe", "granite",
            "granitemoe"}
 
 
