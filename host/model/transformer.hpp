@@ -80,6 +80,9 @@ struct Attention {
   /// Norms of queries and keys before they turn: of head_dim (each head by itself), or of the whole
   /// heads * head_dim (olmoe), as their counts say.
   VectorRef q_norm, k_norm;
+  /// Queries, keys and values are kept within +-clip, behind these norms and before they turn; 0:
+  /// they are not (olmoe).
+  double clip = 0.0;
 
   /// Latent attention: q from q_a, its norm and q_b (or from `q` alone); kv_a gives the latent
   /// (latent_rank) and behind it the key's rope.dims that all heads share; kv_b gives per head

@@ -18,9 +18,6 @@ AttentionReader::AttentionReader(const input::ModelFiles& files, const Transform
       windows_(keys),
       rope_(read_rope_settings(files, keys, false)),
       local_rope_(read_rope_settings(files, keys, true)) {
-  if (keys.number({{"clip_qkv"}, {"attention.clamp_kqv"}}).value_or(0.0) != 0.0) {
-    keys.refuse("queries, keys and values that are clipped (clip_qkv) are not known");
-  }
   if (keys.is_gguf() && keys.number({{}, {"attention.temperature_scale"}}).value_or(0.0) != 0.0) {
     keys.refuse("attention.temperature_scale is not known");
   }
@@ -44,6 +41,7 @@ Attention AttentionReader::read(std::int32_t layer) {
     out.rope = rope_of(windows_.is_sliding(layer) ? local_rope_ : rope_, out.head_dim);
     out.scale = plain_scale(out.head_dim);
     read_head_norms(layer, out);
+    out.clip = keys_.cap_or({{"clip_qkv"}, {"attention.clamp_kqv"}}, 0.0);
   }
   if (family.sinks) {
     out.sinks = tensors_.vector(layer, named("self_attn.sinks", "attn_sinks"), heads_);

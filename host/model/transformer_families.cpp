@@ -84,7 +84,7 @@ constexpr TransformerFamily kHuggingFaceDecoders[] = {
 // llama.cpp's converter reorders the rows of q and k of what turns neighbouring pairs here, and
 // adds the offset of gemma's norms to their weights.
 constexpr TransformerFamily kGgufDecoders[] = {
-    {.names = "llama", .interleaved = true},
+    {.names = "llama", .windows = WindowRule::kEvery, .interleaved = true},
     {.names = "qwen2", .biased = true},
     {.names = "qwen2moe", .biased = true, .shared_gate = true},
     {.names = "qwen3 qwen3moe", .head_norms = HeadNorms::kEachHead},
