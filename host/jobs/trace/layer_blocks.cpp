@@ -68,17 +68,23 @@ void project(const LayerTools& tools, const LinearPart& part, std::int64_t token
                        tools.stop);
 }
 
+/// A norm with the epsilon that it has.
+struct Norm {
+  const model::VectorRef& weight;
+  double eps = 0.0;
+};
+
 /// Every row of `x` by itself; as it is where there is no such norm.
-void normalise(const LayerTools& tools, const model::VectorRef& norm, std::int64_t tokens,
-               std::int64_t width, const float* x, std::int64_t x_stride, float* out) {
-  const std::span<const float> weight = tools.weights.vector(norm);
+void normalise(const LayerTools& tools, const Norm& norm, std::int64_t tokens, std::int64_t width,
+               const float* x, std::int64_t x_stride, float* out) {
+  const std::span<const float> weight = tools.weights.vector(norm.weight);
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::span<const float> row = span_of(x + t * x_stride, width);
     const std::span<float> into = span_of(out + t * width, width);
     if (weight.empty()) {
       std::copy(row.begin(), row.end(), into.begin());
     } else {
-      measure::rms_norm(row, weight, tools.model.norm_eps, tools.model.norm_offset, into);
+      measure::rms_norm(row, weight, norm.eps, tools.model.norm_offset, into);
     }
   }
 }
@@ -95,6 +101,16 @@ void normalise_heads(const LayerTools& tools, const model::VectorRef& norm, std:
   for (std::int64_t i = 0; i < tokens * (heads.width() / length); ++i) {
     const std::span<float> some = span_of(heads.data() + i * length, length);
     measure::rms_norm(some, weight, tools.model.norm_eps, tools.model.norm_offset, some);
+  }
+}
+
+/// Within +-clip, in place, where attention clips.
+void clip_values(const model::Attention& attention, std::int64_t tokens, BlockRows& rows) {
+  if (attention.clip > 0.0) {
+    const auto limit = static_cast<float>(attention.clip);
+    for (float& value : span_of(rows.data(), tokens * rows.width())) {
+      value = std::clamp(value, -limit, limit);
+    }
   }
 }
 
@@ -232,6 +248,9 @@ void attend_plainly(const LayerTools& tools, const model::Attention& attention,
   into(attention.v, v);
   normalise_heads(tools, attention.q_norm, block.tokens, q);
   normalise_heads(tools, attention.k_norm, block.tokens, k);
+  for (BlockRows* rows : {&q, &k, &v}) {
+    clip_values(attention, block.tokens, *rows);
+  }
   Rotations rotations(attention.rope, block.lengths);
   turn_heads(attention.rope, rotations, block.lengths,
              {q.data(), q.width(), 0, attention.heads, attention.head_dim});
@@ -392,8 +411,8 @@ void attend_latently(const LayerTools& tools, const model::Attention& attention,
     BlockRows both(block.tokens, rank + dims);
     project(tools, all_of(attention.kv_a), block.tokens, block.normalised.data(),
             tools.model.hidden, {both.data(), both.width()});
-    normalise(tools, attention.kv_a_norm, block.tokens, rank, both.data(), both.width(),
-              shared.latent.data());
+    normalise(tools, {attention.kv_a_norm, attention.latent_eps}, block.tokens, rank, both.data(),
+              both.width(), shared.latent.data());
     for (std::int64_t t = 0; t < block.tokens; ++t) {
       std::copy_n(both.row(t) + rank, dims, shared.turned_key.row(t));
     }
@@ -405,8 +424,8 @@ void attend_latently(const LayerTools& tools, const model::Attention& attention,
   if (attention.q_a) {
     project(tools, all_of(attention.q_a), block.tokens, block.normalised.data(), tools.model.hidden,
             {query.data(), query_rank});
-    normalise(tools, attention.q_a_norm, block.tokens, query_rank, query.data(), query_rank,
-              query.data());
+    normalise(tools, {attention.q_a_norm, attention.latent_eps}, block.tokens, query_rank,
+              query.data(), query_rank, query.data());
   }
   const QuerySource source =
       attention.q_a ? QuerySource{attention.q_b, query.data(), query_rank}
@@ -449,7 +468,8 @@ void attend(const LayerTools& tools, const model::TransformerLayer& layer,
     tokens += length;
   }
   BlockRows normalised(tokens, hidden);
-  normalise(tools, layer.attention_norm, tokens, hidden, x, hidden, normalised.data());
+  normalise(tools, {layer.attention_norm, tools.model.norm_eps}, tokens, hidden, x, hidden,
+            normalised.data());
   BlockRows out(tokens, attention.heads * attention.value_dim);
   const BlockOfPrompts block{prompt_lengths, tokens, normalised, out};
   if (attention.is_latent()) {
@@ -471,7 +491,8 @@ std::uint64_t attend_bytes(const model::Transformer& model, const model::Transfo
 
 void normalise_for_ffn(const LayerTools& tools, const model::TransformerLayer& layer,
                        std::int64_t tokens, const float* x, float* out) {
-  normalise(tools, layer.ffn_norm, tokens, tools.model.hidden, x, tools.model.hidden, out);
+  normalise(tools, {layer.ffn_norm, tools.model.norm_eps}, tokens, tools.model.hidden, x,
+            tools.model.hidden, out);
 }
 
 void router_logits(const LayerTools& tools, const model::Mixture& mixture, std::int64_t tokens,
@@ -503,7 +524,8 @@ void add_ffn(const LayerTools& tools, const model::TransformerLayer& layer, std:
 
 void normalise_for_output(const LayerTools& tools, std::int64_t tokens, const float* x,
                           float* out) {
-  normalise(tools, tools.model.final_norm, tokens, tools.model.hidden, x, tools.model.hidden, out);
+  normalise(tools, {tools.model.final_norm, tools.model.norm_eps}, tokens, tools.model.hidden, x,
+            tools.model.hidden, out);
 }
 
 void output_logits(const LayerTools& tools, std::int64_t tokens, const float* normalised,
