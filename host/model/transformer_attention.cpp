@@ -7,6 +7,17 @@
 
 namespace vindex::model {
 
+namespace {
+
+/// Published files of gemma3 leave out what its class takes by default.
+std::int64_t head_count(const TransformerKeys& keys) {
+  const auto said = keys.count_if({{"num_attention_heads"}, {"attention.head_count"}});
+  const std::int64_t own = keys.family().heads;
+  return said || own == 0 ? keys.count({{"num_attention_heads"}, {"attention.head_count"}}) : own;
+}
+
+}  // namespace
+
 AttentionReader::AttentionReader(const input::ModelFiles& files, const TransformerKeys& keys,
                                  TransformerTensors& tensors, std::int64_t hidden,
                                  std::int64_t layers)
@@ -14,10 +25,13 @@ AttentionReader::AttentionReader(const input::ModelFiles& files, const Transform
       tensors_(tensors),
       hidden_(hidden),
       layers_(layers),
-      heads_(keys.count({{"num_attention_heads"}, {"attention.head_count"}})),
+      heads_(head_count(keys)),
       windows_(keys),
       rope_(read_rope_settings(files, keys, false)),
       local_rope_(read_rope_settings(files, keys, true)) {
+  if (keys.boolean({{"use_bidirectional_attention"}, {}}).value_or(false)) {
+    keys.refuse("use_bidirectional_attention is true, where attention is causal");
+  }
   if (keys.is_gguf() && keys.number({{}, {"attention.temperature_scale"}}).value_or(0.0) != 0.0) {
     keys.refuse("attention.temperature_scale is not known");
   }

@@ -58,6 +58,7 @@ constexpr TransformerFamily kHuggingFaceDecoders[] = {
      .windows = WindowRule::kSixths,
      .window = 4096,
      .scale = ScoreScale::kQueryScalar,
+     .heads = 8,
      .norm_offset = 1.0,
      .rope_base = 1e6,
      .local_base = 10'000,

@@ -34,6 +34,12 @@ Mixture FeedForwardReader::read_mixture(std::int32_t layer, std::int64_t router)
   Mixture out;
   tensors_.require_shape(router, -1, hidden_);
   const std::int64_t experts = tensors_.record(router).rows;
+  const auto said =
+      keys_.count_if({{"n_routed_experts", "num_local_experts", "num_experts"}, {"expert_count"}});
+  if (said && *said != experts) {
+    tensors_.refuse(fmt::format("{} has rows for {} experts, the keys say {}",
+                                tensors_.name(router), experts, *said));
+  }
   out.router = tensors_.rows_of(router, {0, 1, experts});
   read_selection(layer, out);
   require_rule(layer, out.rule, experts);

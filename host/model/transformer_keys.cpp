@@ -153,9 +153,6 @@ LayerWindows::LayerWindows(const TransformerKeys& keys) : rule_(keys.family().wi
     }
     return;
   }
-  if (keys.boolean({{"use_bidirectional_attention"}, {}}).value_or(false)) {
-    keys.refuse("use_bidirectional_attention is true, where attention is causal");
-  }
   const bool is_on =
       !family.window_switch || keys.boolean({{"use_sliding_window"}, {}}).value_or(false);
   window_ = is_on ? said(family.window) : 0;
