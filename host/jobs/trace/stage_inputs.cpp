@@ -1,0 +1,50 @@
+// Owns looking matrices up in a unit, and the vectors that were read.
+#include "stage_inputs.hpp"
+
+#include <vindex/error.hpp>
+
+#include <algorithm>
+
+namespace vindex::jobs {
+
+StageInputs::StageInputs(engine::UnitStream& unit, const std::vector<std::int64_t>& matrices,
+                         const input::ModelFiles& files)
+    : unit_(unit), matrices_(matrices), files_(files), used_(matrices.size()) {}
+
+measure::MatrixInput& StageInputs::matrix(std::int64_t index) {
+  const auto found = std::find(matrices_.begin(), matrices_.end(), index);
+  expects(found != matrices_.end(), "a matrix of the stage");
+  const auto i = static_cast<std::size_t>(found - matrices_.begin());
+  if (!used_[i]) {
+    unit_.wait(i);
+    unit_.require_read(i);
+    used_[i] = true;
+  }
+  expects(unit_.input(i) != nullptr, "an input without an error");
+  return *unit_.input(i);
+}
+
+std::span<const float> StageInputs::vector(const model::VectorRef& ref) {
+  if (!ref) {
+    return {};
+  }
+  const auto [at, is_new] =
+      vectors_.try_emplace(std::tuple(ref.tensor, ref.first, ref.step, ref.count));
+  if (is_new) {
+    at->second = model::read_vector(files_, ref);
+  }
+  return at->second;
+}
+
+void StageInputs::finish() {
+  for (std::size_t i = 0; i < matrices_.size(); ++i) {
+    if (used_[i]) {
+      unit_.require_read(i);
+    }
+    if (unit_.input(i) != nullptr) {
+      unit_.input(i)->release();
+    }
+  }
+}
+
+}  // namespace vindex::jobs

@@ -1,0 +1,62 @@
+// Owns the plan of a forward pass: its stages in order, what each reads and costs, and how the
+// memory budget is shared between weights, the residual stream and blocks of tokens. Pure.
+#pragma once
+
+#include "trace_prompts.hpp"
+
+#include "engine/work_plan.hpp"
+#include "measure/forward_backend.hpp"
+#include "model/model_index.hpp"
+#include "model/transformer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vindex::jobs {
+
+enum class StageKind : std::uint8_t {
+  kEmbedding,
+  kAttention,
+  kDense,
+  kRouter,  ///< router and shared expert
+  kExpert,  ///< one routed expert
+};
+
+struct TraceStage {
+  StageKind kind = StageKind::kEmbedding;
+  std::size_t layer = 0;               ///< index into Transformer::layers
+  std::size_t expert = 0;              ///< of kExpert
+  std::vector<std::int64_t> matrices;  ///< of the index, each once, in the order of their use
+  std::string name;                    ///< "layer 3, expert 17"
+  double cost = 0.0;                   ///< flop, about
+  bool ends_layer = false;
+};
+
+/// The stages of layers from `first_layer` on, the embedding before layer 0.
+std::vector<TraceStage> plan_stages(const model::Transformer& transformer,
+                                    const model::ModelIndex& index, const TracePrompts& prompts,
+                                    std::int32_t first_layer);
+
+/// What the engine needs to know of them; row i is stages[i]. Memory of blocks is not in it.
+std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
+                                         const model::ModelIndex& index,
+                                         const measure::ForwardBackend& backend);
+
+/// How the budget is shared.
+struct TraceMemory {
+  bool rows_in_file = false;          ///< the residual stream, and what is added to it
+  std::int64_t attention_tokens = 1;  ///< of a block of whole prompts, or one prompt
+  std::int64_t tokens = 1;            ///< of a block of a feed-forward
+  std::uint64_t held = 0;             ///< of the budget: what is no weights
+  std::uint64_t least = 0;            ///< the smallest budget that is enough
+};
+
+/// Of `ram_budget` bytes beside `held` of the caller. Errors: ConfigurationError E-BUDGET (78).
+TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompts& prompts,
+                        const std::vector<engine::RowWork>& works,
+                        const measure::ForwardBackend& backend, const model::ModelIndex& index,
+                        std::uint64_t ram_budget, std::uint64_t held);
+
+}  // namespace vindex::jobs
