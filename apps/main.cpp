@@ -52,7 +52,8 @@ void add_commands(CLI::App& app, vindex::apps::Session& session) {
   const std::vector<CommandGroup> groups = {
       {"Measure",
        {add_inspect, add_plan, add_measure, add_show, add_report, add_status, add_results_verbs}},
-      {"Analyse", {add_compare, add_experts, add_cka, add_activations, add_routing, add_lookup}},
+      {"Analyse",
+       {add_compare, add_experts, add_cka, add_activations, add_routing, add_lookup, add_trace}},
       {"Edit", {add_edit, add_organ}},
       {"Tools", {add_decode, add_synth, add_bench}}};
   for (const CommandGroup& group : groups) {

@@ -53,6 +53,7 @@ void add_cka(CLI::App& app, Session& session);
 void add_compare(CLI::App& app, Session& session);
 void add_edit(CLI::App& app, Session& session);
 void add_lookup(CLI::App& app, Session& session);
+void add_trace(CLI::App& app, Session& session);
 void add_experts(CLI::App& app, Session& session);
 void add_activations(CLI::App& app, Session& session);
 void add_routing(CLI::App& app, Session& session);

@@ -1,0 +1,54 @@
+// Owns the texts of a trace that has ended.
+#include "trace_run.hpp"
+
+#include "core/json_document.hpp"
+#include "core/size_text.hpp"
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+namespace vindex::jobs {
+
+std::string trace_text(const TraceResult& result, std::size_t columns) {
+  std::string out =
+      fmt::format("{} tokens in {} prompts through {} layers of {} in {:.1f} s", result.tokens,
+                  result.prompts, result.layers, result.family, result.seconds);
+  if (result.layers_before > 0) {
+    out += fmt::format(", {} layers by an earlier run", result.layers_before);
+  }
+  out = wrapped_text(out, columns, 2) + "\n";
+  if (result.reading.bytes() > 0) {
+    out += wrapped_text("weights: " + input::reading_text(result.reading, result.reading_engine),
+                        columns, 2) +
+           "\n";
+  }
+  out += fmt::format("dump: {} ({} arrays, {})\n", printable(result.output), result.arrays,
+                     data_text(result.dump_bytes));
+  out += wrapped_text(fmt::format("back end: {} ({})", result.backend, result.device), columns, 2) +
+         "\n";
+  return out;
+}
+
+std::string trace_json(const TraceResult& result) {
+  const Json out = {{"schema", "vindex-trace/1"},
+                    {"model", printable(result.model)},
+                    {"family", result.family},
+                    {"dump", printable(result.output)},
+                    {"prompts", result.prompts},
+                    {"tokens", result.tokens},
+                    {"longest_prompt", result.longest},
+                    {"layers", result.layers},
+                    {"layers_of_earlier_runs", result.layers_before},
+                    {"arrays", result.arrays},
+                    {"dump_bytes", result.dump_bytes},
+                    {"unrouted_tokens", result.unrouted},
+                    {"backend", result.backend},
+                    {"device", result.device},
+                    {"read_bytes", result.reading.bytes()},
+                    {"states_in_file", result.rows_in_file},
+                    {"keeping_seconds", result.keeping_seconds},
+                    {"seconds", result.seconds}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace vindex::jobs
