@@ -108,7 +108,7 @@ def families():
         "gpt_oss": gpt_oss(**rope("yarn", theta=150000.0, **YARN, truncate=False)),
         "gpt_oss_truncated": gpt_oss(**rope("yarn", theta=1000.0, **YARN, truncate=True)),
         "olmoe": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, **EXPERTS)),
-        "olmoe_normalised": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, norm_topk_prob=True, **EXPERTS)),
+        "olmoe_normalised": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, norm_topk_prob=True, clip_qkv=1.5, **EXPERTS)),
         "granite": (t.GraniteForCausalLM, t.GraniteConfig(**SIZES, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.15,
                                                           logits_scaling=5.0)),
         "granitemoe": (t.GraniteMoeForCausalLM, t.GraniteMoeConfig(**SIZES, num_local_experts=6, embedding_multiplier=3.0, residual_multiplier=0.4,
