@@ -182,8 +182,8 @@ class ForwardRun {
   /// Calls take(first, count) for all tokens in blocks.
   template <typename Take>
   void for_blocks(Take take) {
-    for (std::int64_t first = 0; first < prompts_.tokens(); first += memory_.tokens) {
-      take(first, std::min(memory_.tokens, prompts_.tokens() - first));
+    for (std::int64_t first = 0; first < prompts_.tokens(); first += kTraceBlock) {
+      take(first, std::min(kTraceBlock, prompts_.tokens() - first));
       share_ = static_cast<double>(first) / static_cast<double>(prompts_.tokens());
     }
   }
@@ -232,7 +232,7 @@ class ForwardRun {
 
   void attend_all(const LayerTools& tools) {
     begin_layer();
-    const auto blocks = prompt_blocks(prompts_.lengths, memory_.attention_tokens);
+    const auto blocks = prompt_blocks(prompts_.lengths, kTraceBlock);
     for (const PromptBlock& block : blocks) {
       throw_if_stopped(tools.stop);
       x_.resize(as_size(block.tokens * hidden()));
@@ -390,9 +390,9 @@ class ForwardRun {
     const model::FeedForward& ffn = layer().mixture->experts[stage_->expert];
     ExpertTokens& tokens = chosen_[stage_->expert];
     const std::int64_t total = std::ssize(tokens.rows);
-    for (std::int64_t first = 0; first < total; first += memory_.tokens) {
+    for (std::int64_t first = 0; first < total; first += kTraceBlock) {
       throw_if_stopped(tools.stop);
-      const std::int64_t count = std::min(memory_.tokens, total - first);
+      const std::int64_t count = std::min(kTraceBlock, total - first);
       const auto rows = std::span(tokens.rows).subspan(as_size(first), as_size(count));
       x_.resize(as_size(count * hidden()));
       normalised_.resize(x_.size());

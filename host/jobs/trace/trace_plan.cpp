@@ -16,12 +16,6 @@ namespace vindex::jobs {
 
 namespace {
 
-/// Tokens of a block beyond which more gain nothing: weights are decoded once for each block.
-constexpr std::int64_t kUsefulTokens = 4096;
-/// With fewer of them, decoding weights takes longer than multiplying: the residual stream gives
-/// way to a file first.
-constexpr std::int64_t kFewTokens = 512;
-constexpr std::int64_t kLeastTokens = 16;
 /// Lists, small vectors, buffers of rows that are written: everything that is not counted.
 constexpr std::uint64_t kBeside = 24U << 20U;
 /// Encoded rows of the embedding that are read at once.
@@ -219,15 +213,6 @@ class BlockMemory {
   std::uint64_t linear_ = 0;
 };
 
-/// The largest of `tokens`, half of it, ..., `least` that takes at most `most` bytes.
-template <typename Bytes>
-std::int64_t fitting(std::int64_t tokens, std::int64_t least, std::uint64_t most, Bytes bytes) {
-  while (tokens > least && bytes(tokens) > most) {
-    tokens = std::max(least, tokens / 2);
-  }
-  return tokens;
-}
-
 }  // namespace
 
 std::vector<TraceStage> plan_stages(const model::Transformer& transformer,
@@ -282,7 +267,6 @@ TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompt
   const BlockMemory blocks(transformer, prompts, backend, index);
   const std::int64_t tokens = prompts.tokens();
   const std::int64_t longest = blocks.longest();
-  const std::int64_t few = std::min(tokens, kLeastTokens);
 
   bool has_mixture = false;
   std::uint64_t choices = 0;
@@ -305,35 +289,22 @@ TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompt
     whole = std::max(whole, pieces ? work.pieces : all);
     least_weights = std::max(least_weights, pieces ? work.pieces : std::min(all, work.streamed));
   }
-  const std::uint64_t least_blocks = std::max(blocks.attention(longest), blocks.feed_forward(few));
+  const std::uint64_t block =
+      std::max(blocks.attention(std::max(longest, std::min(tokens, kTraceBlock))),
+               blocks.feed_forward(std::min(tokens, kTraceBlock)));
 
   TraceMemory memory;
-  memory.least = fixed + least_weights + least_blocks;
+  memory.least = fixed + least_weights + block;
   engine::require_budget(
       ram_budget,
       fmt::format("a forward pass of {} tokens, the longest prompt of {},", tokens, longest),
       memory.least);
-
-  std::uint64_t left = ram_budget - fixed;
   // Weights that are read slab by slab are read again for every block: they come first.
-  left -= left >= whole + least_blocks ? whole : least_weights;
+  std::uint64_t left = ram_budget - fixed - block;
+  left -= left >= whole ? whole : least_weights;
   const std::uint64_t rows = bytes_of(tokens, transformer.hidden) * (has_mixture ? 2 : 1);
-  const std::uint64_t useful_blocks =
-      std::max(blocks.attention(std::max(longest, std::min(tokens, kFewTokens))),
-               blocks.feed_forward(std::min(tokens, kFewTokens)));
-  memory.rows_in_file = rows + useful_blocks > left;
-  left -= memory.rows_in_file ? 0 : rows;
-
-  // What blocks leave is for reading ahead.
-  const std::uint64_t most = std::max(least_blocks, left / 2);
-  const std::int64_t useful = std::min(tokens, kUsefulTokens);
-  memory.attention_tokens = fitting(std::max(longest, useful), longest, most,
-                                    [&](std::int64_t n) { return blocks.attention(n); });
-  memory.tokens =
-      fitting(useful, few, most, [&](std::int64_t n) { return blocks.feed_forward(n); });
-  memory.held =
-      fixed + (memory.rows_in_file ? 0 : rows) +
-      std::max(blocks.attention(memory.attention_tokens), blocks.feed_forward(memory.tokens));
+  memory.rows_in_file = rows > left;
+  memory.held = fixed + block + (memory.rows_in_file ? 0 : rows);
   return memory;
 }
 

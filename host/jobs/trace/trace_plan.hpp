@@ -44,13 +44,17 @@ std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
                                          const model::ModelIndex& index,
                                          const measure::ForwardBackend& backend);
 
+/// Tokens of a block: of whole prompts for attention (or one longer prompt), of any tokens for a
+/// feed-forward. Enough for a product to take longer than decoding its weights, which is done for
+/// every block. One number for every budget: a library's product gives other bits to a row of
+/// another shape.
+inline constexpr std::int64_t kTraceBlock = 1024;
+
 /// How the budget is shared.
 struct TraceMemory {
-  bool rows_in_file = false;          ///< the residual stream, and what is added to it
-  std::int64_t attention_tokens = 1;  ///< of a block of whole prompts, or one prompt
-  std::int64_t tokens = 1;            ///< of a block of a feed-forward
-  std::uint64_t held = 0;             ///< of the budget: what is no weights
-  std::uint64_t least = 0;            ///< the smallest budget that is enough
+  bool rows_in_file = false;  ///< the residual stream, and what is added to it
+  std::uint64_t held = 0;     ///< of the budget: what is no weights
+  std::uint64_t least = 0;    ///< the smallest budget that is enough
 };
 
 /// Of `ram_budget` bytes beside `held` of the caller. Errors: ConfigurationError E-BUDGET (78).
