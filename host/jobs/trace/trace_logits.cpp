@@ -17,7 +17,7 @@ namespace {
 /// Sums run over tiles: one size for every budget keeps their bits.
 constexpr std::int64_t kTile = 4096;
 /// Below as many rows a product spends its time on reading weights.
-constexpr std::int64_t kLeastRows = 16, kUsefulRows = 512;
+constexpr std::int64_t kUsefulRows = 512;
 
 /// What is summed at one position.
 struct Position {
@@ -191,17 +191,15 @@ LogitsPlan plan_logits(std::int64_t tokens, std::int64_t hidden, std::int64_t vo
   const auto bytes_of = [&](std::int64_t block, std::int64_t rows) {
     return fixed + of_token * unsigned_of(block) + of_row * unsigned_of(rows);
   };
-  // Rows first, since a product of few is slow; then as many tokens as fit, since weights are read
-  // once for each block.
+  // Rows of one number for every budget, or products would have other bits; then as many tokens as
+  // fit, since weights are read once for each block.
   plan.rows = std::min(tokens, kUsefulRows);
-  while (plan.rows > std::min(tokens, kLeastRows) && bytes_of(plan.rows, plan.rows) > budget) {
-    plan.rows = std::max(std::min(tokens, kLeastRows), plan.rows / 2);
-  }
   const std::uint64_t beside = bytes_of(0, plan.rows);
   const std::uint64_t fitting = budget > beside ? (budget - beside) / of_token : 0;
+  const auto most =
+      static_cast<std::int64_t>(std::min<std::uint64_t>(fitting, unsigned_of(tokens)));
   plan.block =
-      std::clamp(static_cast<std::int64_t>(std::min<std::uint64_t>(fitting, unsigned_of(tokens))),
-                 plan.rows, tokens);
+      std::clamp(most == tokens ? tokens : most / plan.rows * plan.rows, plan.rows, tokens);
   plan.bytes = bytes_of(plan.block, plan.rows);
   return plan;
 }
