@@ -10,6 +10,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
+  ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/device/device_errors.cpp
   ${CMAKE_CURRENT_LIST_DIR}/device/symmetric_eigen.cpp

@@ -2,8 +2,8 @@
 
 #include "core/integers.hpp"
 #include "core/stop.hpp"
-#include "decode/decode_view.hpp"
 #include "kernels/decode/decode_matrix.hpp"
+#include "kernels/decode/device_slab.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/handles.hpp"
 #include "measure/inner_products.hpp"
@@ -44,13 +44,23 @@ class UploadedSlab {
     matrices_.assign(slab.matrices.size(), {});
     std::size_t bytes = aligned(slab.means.size() * sizeof(double));
     for (const decode::EncodedMatrix& matrix : slab.matrices) {
-      bytes += matrix.encoding == nullptr ? 0 : bytes_of(matrix);
+      bytes +=
+          matrix.encoding == nullptr ? 0 : code_copy_bytes(matrix) + companion_copy_bytes(matrix);
     }
-    at_ = memory_.reserve_array<std::uint8_t>(std::max<std::size_t>(bytes, 1));
-    means_ = reinterpret_cast<double*>(copy(slab.means.data(), slab.means.size_bytes(), stream));
+    auto* at = memory_.reserve_array<std::uint8_t>(std::max<std::size_t>(bytes, 1));
+    means_ = reinterpret_cast<double*>(at);
+    if (!slab.means.empty()) {
+      check(cudaMemcpyAsync(at, slab.means.data(), slab.means.size_bytes(), cudaMemcpyHostToDevice,
+                            stream));
+      at += aligned(slab.means.size_bytes());
+    }
     for (std::size_t i = 0; i < slab.matrices.size(); ++i) {
-      if (slab.matrices[i].encoding != nullptr) {
-        matrices_[i] = upload_matrix(slab.matrices[i], stream);
+      const decode::EncodedMatrix& matrix = slab.matrices[i];
+      if (matrix.encoding != nullptr) {
+        matrices_[i].encoded = copy_codes(matrix, at, stream);
+        at += code_copy_bytes(matrix);
+        matrices_[i].companions = copy_companions(matrix, at, stream);
+        at += companion_copy_bytes(matrix);
       }
     }
   }
@@ -67,67 +77,19 @@ class UploadedSlab {
       check(cudaMemsetAsync(out, 0, floats * sizeof(float), stream));
       return;
     }
-    decode::DecodeView view = decode::decode_view(decode::row_slab(matrix.encoded, first, count));
-    for (std::int32_t c = 0; c < matrix.encoded.companion_count; ++c) {
-      const auto index = static_cast<std::size_t>(c);
-      const std::size_t role = decode::role_index(matrix.encoded.companions[index].role);
-      if (view.companions[role] != nullptr) {
-        view.companions[role] = matrix.companions[index];
-      }
-    }
+    const decode::DecodeView view =
+        device_view(decode::row_slab(matrix.encoded, first, count), matrix.companions);
     kernels::decode_matrix(*matrix.encoded.encoding, view, out, cols, stream);
   }
 
  private:
   struct OnDevice {
     decode::EncodedMatrix encoded;  ///< codes on the device, companions on the host
-    const std::uint8_t* companions[decode::kMaxCompanions] = {};
+    CompanionCopies companions{};
   };
-
-  static std::size_t bytes_of(const decode::EncodedMatrix& matrix) {
-    const decode::CodeWindow window = decode::code_window(matrix);
-    std::size_t bytes = aligned(static_cast<std::size_t>(window.width * window.height));
-    for (std::int32_t c = 0; c < matrix.companion_count; ++c) {
-      bytes += aligned(matrix.companions[static_cast<std::size_t>(c)].bytes.size());
-    }
-    return bytes;
-  }
-
-  std::uint8_t* copy(const void* from, std::size_t bytes, cudaStream_t stream) {
-    std::uint8_t* const here = at_;
-    if (bytes > 0) {
-      check(cudaMemcpyAsync(here, from, bytes, cudaMemcpyHostToDevice, stream));
-      at_ += aligned(bytes);
-    }
-    return here;
-  }
-
-  OnDevice upload_matrix(const decode::EncodedMatrix& matrix, cudaStream_t stream) {
-    const decode::CodeWindow window = decode::code_window(matrix);
-    const auto width = static_cast<std::size_t>(window.width);
-    const auto height = static_cast<std::size_t>(window.height);
-    const std::byte* const from = matrix.codes + window.offset;
-    OnDevice out;
-    // The device's address is only reckoned with here, never followed.
-    out.encoded = decode::with_codes(matrix, reinterpret_cast<const std::byte*>(at_));
-    if (window.stride == window.width) {
-      (void)copy(from, width * height, stream);
-    } else {
-      check(cudaMemcpy2DAsync(at_, width, from, static_cast<std::size_t>(window.stride), width,
-                              height, cudaMemcpyHostToDevice, stream));
-      at_ += aligned(width * height);
-    }
-    for (std::int32_t c = 0; c < matrix.companion_count; ++c) {
-      const auto index = static_cast<std::size_t>(c);
-      const auto& bytes = matrix.companions[index].bytes;
-      out.companions[index] = copy(bytes.data(), bytes.size(), stream);
-    }
-    return out;
-  }
 
   DeviceBuffer memory_{"encoded vectors"};
   VectorSlab slab_;
-  std::uint8_t* at_ = nullptr;
   double* means_ = nullptr;
   std::vector<OnDevice> matrices_;
 };
