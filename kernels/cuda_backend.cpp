@@ -1,11 +1,11 @@
 #include "cuda_backend.hpp"
 
+#include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
 #include "measure/judgement.hpp"
 #include "measure/singular_triplets.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace vindex::kernels {
 
@@ -29,10 +29,6 @@ constexpr std::uint64_t kMinSlabBytes = 4ULL << 20U;
 /// MiB per handle and stream on Hopper, kernels are loaded when they are first launched, cuSOLVER's
 /// by hundreds of MiB, and a kernel's stack is taken for all threads that the device can hold.
 constexpr std::uint64_t kReserve = 1536ULL << 20U;
-
-std::string version_text(int number) {
-  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
 
 /// Host bytes beside slabs: eigenvalues of a batch, reports, what the driver keeps.
 std::uint64_t held_workspace(std::int64_t rows, std::int64_t cols) {
@@ -77,20 +73,8 @@ measure::BackendInfo CudaBackend::info() const {
   measure::BackendInfo info;
   info.name = "cuda";
   info.device = properties_.name;
-  int driver = 0;
-  int runtime = 0;
-  check(cudaDriverGetVersion(&driver));
-  check(cudaRuntimeGetVersion(&runtime));
-  int major = 0;
-  int minor = 0;
-  int patch = 0;
-  check(cusolverGetProperty(MAJOR_VERSION, &major));
-  check(cusolverGetProperty(MINOR_VERSION, &minor));
-  check(cusolverGetProperty(PATCH_LEVEL, &patch));
-  info.libraries = {"driver for CUDA " + version_text(driver),
-                    "CUDA runtime " + version_text(runtime),
-                    "cuSOLVER " + std::to_string(major) + "." + std::to_string(minor) + "." +
-                        std::to_string(patch)};
+  info.libraries = cuda_versions();
+  info.libraries.push_back("cuSOLVER " + library_version(&cusolverGetProperty));
   const TestVerdicts known = verdicts();
   const std::lock_guard lock(mutex_);
   for (const SelfTest& test : tests_) {
