@@ -1,17 +1,9 @@
-// The host's products and attention against their definitions in float64: random shapes, every
-// encoding, any number of threads, streamed weights, huge scores.
+// The host's products and attention, for any number of threads, held to what every back end of
+// forward passes must do (forward_cases.hpp).
 #include "cpu/forward/cpu_forward.hpp"
-#include "decode/encode.hpp"
-#include "decode/encoded_sample.hpp"
-#include "decode/encoding_table.hpp"
-#include "tests/support/forward_reference.hpp"
+#include "tests/support/forward_cases.hpp"
 
 #include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <random>
-#include <vector>
 
 namespace vindex::cpu::forward_test {
 namespace {
@@ -19,321 +11,40 @@ namespace {
 using measure::AttentionCall;
 using measure::LinearCall;
 using testing::ExactValue;
-using testing::random_floats;
-
-/// Bytes that decode to weights of an ordinary size, where their type lets that be arranged.
-void fill_sample(std::span<std::uint8_t> bytes, decode::ElementType type, std::mt19937& random) {
-  for (std::uint8_t& byte : bytes) {
-    byte = static_cast<std::uint8_t>(random());
-  }
-  const auto set = [&](std::size_t size, auto encode) {
-    for (std::size_t i = 0; i + size <= bytes.size(); i += size) {
-      const auto value = encode(std::uniform_real_distribution<float>(-1.0F, 1.0F)(random));
-      std::memcpy(bytes.data() + i, &value, size);
-    }
-  };
-  switch (type) {
-    case decode::ElementType::kF64:
-      return set(8, [](float x) { return static_cast<double>(x); });
-    case decode::ElementType::kF32:
-      return set(4, [](float x) { return x; });
-    case decode::ElementType::kF16:
-      return set(2, [](float x) { return decode::encode_f16(x); });
-    case decode::ElementType::kBF16:
-      return set(2, [](float x) { return decode::encode_bf16(x); });
-    default:
-      return;
-  }
-}
-
-/// A weight that comes slab by slab, and forgets the last one.
-class Streamed final : public measure::MatrixInput {
- public:
-  Streamed(const decode::EncodedMatrix& matrix, bool transposed)
-      : matrix_(matrix), transposed_(transposed) {}
-  const decode::Encoding& encoding() const override { return *matrix_.encoding; }
-  std::int64_t rows() const override { return matrix_.rows; }
-  std::int64_t cols() const override { return matrix_.cols; }
-  bool transposed() const override { return transposed_; }
-  std::uint64_t sign_flip_key() const override { return 0; }
-  bool in_memory() const override { return false; }
-  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    return copied(decode::row_slab(matrix_, first, count));
-  }
-  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
-    return copied(decode::column_slab(matrix_, first, count));
-  }
-  std::size_t largest() const { return largest_; }
-
- private:
-  decode::EncodedMatrix copied(const decode::EncodedMatrix& view) {
-    const decode::CodeWindow window = decode::code_window(view);
-    bytes_.assign(as_size(window.width * window.height), std::byte{0});
-    for (std::int64_t i = 0; i < window.height; ++i) {
-      std::memcpy(bytes_.data() + i * window.width, view.codes + window.offset + i * window.stride,
-                  as_size(window.width));
-    }
-    largest_ = std::max(largest_, bytes_.size());
-    return decode::with_codes(view, bytes_.data());
-  }
-
-  decode::EncodedMatrix matrix_;
-  bool transposed_;
-  std::vector<std::byte> bytes_;
-  std::size_t largest_ = 0;
-};
-
-/// NaN and infinity are expected where they are; sums beyond float32 are not looked at.
-void expect_near(const std::vector<float>& got, const std::vector<ExactValue>& wanted,
-                 double allowed) {
-  ASSERT_EQ(got.size(), wanted.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const auto value = static_cast<double>(got[i]);
-    if (!std::isfinite(wanted[i].size)) {
-      EXPECT_FALSE(std::isfinite(value)) << i;
-    } else if (wanted[i].size < 1e36) {
-      ASSERT_LE(std::abs(value - wanted[i].value), allowed * wanted[i].size)
-          << i << ": " << value << ", wanted " << wanted[i].value;
-    }
-  }
-}
-
-std::vector<float> product_of(LinearCall call, std::int32_t threads) {
-  std::vector<float> y(as_size(call.tokens * call.count), std::nanf(""));
-  call.y = y.data();
-  call.y_stride = call.count;
-  make_cpu_forward(threads)->linear(call, {});
-  return y;
-}
-
-std::vector<float> attention_of(AttentionCall call, std::int32_t threads) {
-  std::vector<float> out(as_size(call.tokens * call.heads * call.value_dim), std::nanf(""));
-  call.out = out.data();
-  make_cpu_forward(threads)->attention(call, {});
-  return out;
-}
-
-constexpr double kRounding = 2e-6;  ///< of the norms' product
 
 TEST(CpuForward, EveryEncodingBothWaysRound) {
-  std::mt19937 random(5);
-  const auto fill = [&](std::span<std::uint8_t> bytes, decode::CompanionRole,
-                        decode::ElementType type) { fill_sample(bytes, type, random); };
-  for (const decode::FormatRow& row : decode::format_rows()) {
-    for (const decode::SampleShape& shape : decode::shapes_of(row, 37, 70, 16)) {
-      const decode::EncodedSample sample(shape, 1, fill);
-      for (const bool transposed : {false, true}) {
-        SCOPED_TRACE(shape.encoding.label + (transposed ? " transposed" : ""));
-        const auto weight = measure::make_memory_input(sample.matrix(), transposed);
-        const std::int64_t rows = transposed ? shape.cols : shape.rows;
-        const std::int64_t cols = transposed ? shape.rows : shape.cols;
-        for (const std::int64_t tokens : {1, 3, 21}) {
-          for (const std::int64_t step : {1, 2}) {
-            const std::vector<float> x = random_floats(tokens * cols, random);
-            const LinearCall call{.x = x.data(),
-                                  .tokens = tokens,
-                                  .x_stride = cols,
-                                  .weight = weight.get(),
-                                  .first = step - 1,
-                                  .step = step,
-                                  .count = (rows - step + 1 + step - 1) / step};
-            expect_near(product_of(call, 2), testing::exact_linear(call), kRounding);
-            Streamed streamed(sample.matrix(), transposed);
-            LinearCall other = call;
-            other.weight = &streamed;
-            expect_near(product_of(other, 2), testing::exact_linear(call), kRounding);
-          }
-        }
-      }
-    }
-  }
-}
-
-struct LinearShape {
-  std::int64_t tokens, rows, cols, first, step, count;
-};
-
-std::vector<LinearShape> linear_shapes() {
-  std::vector<LinearShape> shapes = {
-      {1, 1, 1, 0, 1, 1},       {1, 5000, 300, 7, 1, 4800}, {9, 3000, 130, 1, 2, 1500},
-      {70, 40, 9000, 0, 1, 40}, {1100, 20, 50, 3, 5, 3},    {600, 200, 33, 0, 1, 200},
-      {2100, 17, 64, 16, 1, 1}, {17, 700, 2500, 0, 1, 700}, {130, 5000, 60, 0, 5000, 1},
-      {8, 300, 5000, 1, 3, 99}, {33, 4500, 40, 0, 1, 4500}};
-  std::mt19937 random(3);
-  for (int i = 0; i < 20; ++i) {
-    const auto below = [&](std::int64_t bound) {
-      return static_cast<std::int64_t>(random()) % bound;
-    };
-    LinearShape shape{1 + below(90), 1 + below(400), 1 + below(900), 0, 1 + below(3), 0};
-    shape.first = below(shape.rows);
-    shape.count = 1 + below((shape.rows - shape.first - 1) / shape.step + 1);
-    shapes.push_back(shape);
-  }
-  return shapes;
+  testing::expect_products_of_every_encoding(*make_cpu_forward(2));
 }
 
 TEST(CpuForward, ProductsOfAnyShape) {
-  std::mt19937 random(4);
-  for (const LinearShape& shape : linear_shapes()) {
-    for (const bool transposed : {false, true}) {
-      SCOPED_TRACE(::testing::Message()
-                   << shape.tokens << " tokens, " << shape.rows << " x " << shape.cols << ", "
-                   << shape.count << " from " << shape.first << " by " << shape.step
-                   << (transposed ? ", transposed" : ""));
-      const std::vector<float> values = random_floats(shape.rows * shape.cols, random);
-      const auto view = decode::float32_view(values.data(), transposed ? shape.cols : shape.rows,
-                                             transposed ? shape.rows : shape.cols);
-      const auto weight = measure::make_memory_input(view, transposed);
-      const std::int64_t stride = shape.cols + 3;
-      const std::vector<float> x = random_floats(shape.tokens * stride, random);
-      const std::vector<float> bias = random_floats(shape.count, random);
-      const LinearCall call{.x = x.data(),
-                            .tokens = shape.tokens,
-                            .x_stride = stride,
-                            .weight = weight.get(),
-                            .first = shape.first,
-                            .step = shape.step,
-                            .count = shape.count,
-                            .bias = shape.tokens % 2 == 0 ? bias.data() : nullptr};
-      const std::vector<float> y = product_of(call, 1);
-      expect_near(y, testing::exact_linear(call), kRounding);
-      EXPECT_EQ(product_of(call, 2), y);
-      EXPECT_EQ(product_of(call, 3), y);
-    }
-  }
+  testing::visit_products([](const LinearCall& call, const std::vector<ExactValue>& wanted) {
+    const std::vector<float> y = testing::product_of(*make_cpu_forward(1), call);
+    testing::expect_near(y, wanted, testing::kProductRounding);
+    EXPECT_EQ(testing::product_of(*make_cpu_forward(2), call), y);
+    EXPECT_EQ(testing::product_of(*make_cpu_forward(3), call), y);
+  });
 }
 
 TEST(CpuForward, ProductsTouchNothingBetweenTheirRows) {
-  std::mt19937 random(6);
-  const std::vector<float> values = random_floats(40 * 30, random);
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), 40, 30));
-  for (const std::int64_t tokens : {2, 50}) {
-    const std::vector<float> x = random_floats(tokens * 30, random);
-    std::vector<float> y(as_size(tokens * 45), 7.0F);
-    make_cpu_forward(2)->linear({.x = x.data(),
-                                 .tokens = tokens,
-                                 .x_stride = 30,
-                                 .weight = weight.get(),
-                                 .count = 40,
-                                 .y = y.data(),
-                                 .y_stride = 45},
-                                {});
-    for (std::int64_t i = 0; i < tokens * 45; ++i) {
-      EXPECT_EQ(y[as_size(i)] == 7.0F, i % 45 >= 40) << i;
-    }
-  }
+  testing::expect_nothing_between_rows(*make_cpu_forward(2));
 }
 
 TEST(CpuForward, StreamedWeightsComeInBoundedSlabs) {
-  std::mt19937 random(8);
-  constexpr std::int64_t kRows = 3000, kCols = 4000;
-  const std::vector<float> values = random_floats(kRows * kCols, random);
-  for (const bool transposed : {false, true}) {
-    const auto view = decode::float32_view(values.data(), kRows, kCols);
-    const auto weight = measure::make_memory_input(view, transposed);
-    Streamed streamed(view, transposed);
-    const std::int64_t cols = transposed ? kRows : kCols;
-    const std::vector<float> x = random_floats(2 * cols, random);
-    LinearCall call{.x = x.data(),
-                    .tokens = 2,
-                    .x_stride = cols,
-                    .weight = weight.get(),
-                    .count = transposed ? kCols : kRows};
-    const std::vector<ExactValue> wanted = testing::exact_linear(call);
-    call.weight = &streamed;
-    expect_near(product_of(call, 2), wanted, kRounding);
-    EXPECT_GT(streamed.largest(), 0U);
-    EXPECT_LT(streamed.largest(), values.size() * sizeof(float));
-    EXPECT_LE(streamed.largest(), make_cpu_forward(2)->linear_bytes(kRows, kCols));
-  }
+  testing::expect_bounded_slabs(*make_cpu_forward(2));
 }
 
 TEST(CpuForward, AWeightThatIsNotFiniteSpoilsItsOutputsAlone) {
-  std::mt19937 random(9);
-  std::vector<float> values = random_floats(20 * 64, random);
-  values[3 * 64 + 5] = std::numeric_limits<float>::quiet_NaN();
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), 20, 64));
-  for (const std::int64_t tokens : {1, 40}) {
-    const std::vector<float> x = random_floats(tokens * 64, random);
-    const std::vector<float> y = product_of(
-        {.x = x.data(), .tokens = tokens, .x_stride = 64, .weight = weight.get(), .count = 20}, 1);
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      EXPECT_EQ(std::isnan(y[i]), i % 20 == 3) << i;
-    }
-  }
-}
-
-struct AttentionShape {
-  std::int64_t tokens, heads, kv_heads, head_dim, value_dim;
-  std::int64_t window = 0;
-  double soft_cap = 0.0;
-  bool sinks = false;
-  float size = 1.0F;  ///< of queries and keys
-};
-
-std::vector<AttentionShape> attention_shapes() {
-  std::vector<AttentionShape> shapes = {
-      {1, 1, 1, 1, 1},
-      {1, 4, 2, 8, 8, 0, 0.0, true},
-      {700, 2, 1, 16, 16},
-      {1100, 1, 1, 8, 8, 600},
-      {1300, 1, 1, 4, 4, 1},
-      {130, 20, 1, 8, 12},
-      {65, 24, 2, 24, 8, 0, 30.0},
-      {300, 9, 3, 12, 12, 5, 0.0, true},
-      {200, 2, 2, 16, 16, 0, 0.0, true, 1e4F},
-      {200, 2, 2, 16, 16, 0, 0.0, false, 1e17F},
-      {520, 1, 1, 16, 16, 0, 50.0, false, 1e4F},
-  };
-  std::mt19937 random(12);
-  for (int i = 0; i < 20; ++i) {
-    const auto below = [&](std::int64_t bound) {
-      return static_cast<std::int64_t>(random()) % bound;
-    };
-    AttentionShape shape{1 + below(300), 0, 1 + below(3), 1 + below(20), 1 + below(20)};
-    shape.heads = shape.kv_heads * (1 + below(11));
-    shape.window = below(2) * (1 + below(200));
-    shape.soft_cap = below(3) == 0 ? 5.0 : 0.0;
-    shape.sinks = below(2) == 0;
-    shapes.push_back(shape);
-  }
-  return shapes;
+  testing::expect_spoiled_outputs_alone(*make_cpu_forward(1));
 }
 
 TEST(CpuForward, AttentionOfAnyShape) {
-  std::mt19937 random(13);
-  for (const AttentionShape& shape : attention_shapes()) {
-    SCOPED_TRACE(::testing::Message()
-                 << shape.tokens << " tokens, " << shape.heads << "/" << shape.kv_heads
-                 << " heads of " << shape.head_dim << "/" << shape.value_dim << ", window "
-                 << shape.window << ", cap " << shape.soft_cap << ", size " << shape.size);
-    const auto q = random_floats(shape.tokens * shape.heads * shape.head_dim, random, shape.size);
-    const auto k =
-        random_floats(shape.tokens * shape.kv_heads * shape.head_dim, random, shape.size);
-    const auto v = random_floats(shape.tokens * shape.kv_heads * shape.value_dim, random);
-    const auto sinks = random_floats(shape.heads, random, 3.0F);
-    const AttentionCall call{.q = q.data(),
-                             .k = k.data(),
-                             .v = v.data(),
-                             .tokens = shape.tokens,
-                             .heads = shape.heads,
-                             .kv_heads = shape.kv_heads,
-                             .head_dim = shape.head_dim,
-                             .value_dim = shape.value_dim,
-                             .scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim)),
-                             .soft_cap = shape.soft_cap,
-                             .window = shape.window,
-                             .sinks = shape.sinks ? sinks.data() : nullptr};
-    const std::vector<float> out = attention_of(call, 1);
-    const std::vector<ExactValue> wanted = testing::exact_attention(call);
-    // Scores are rounded in proportion to their size, and a difference of d in a score changes a
-    // share by a part of d. With huge ones the largest takes all, whatever the others.
-    const double of_scores = shape.size > 1e9F ? 1.0 : static_cast<double>(shape.size * shape.size);
-    const double allowed = 1e-5 * (shape.soft_cap > 0.0 ? shape.soft_cap : of_scores);
-    expect_near(out, wanted, std::min(allowed, 1.0));
-    EXPECT_EQ(attention_of(call, 2), out);
-    EXPECT_EQ(attention_of(call, 3), out);
-  }
+  testing::visit_attentions(
+      [](const AttentionCall& call, const std::vector<ExactValue>& wanted, double allowed) {
+        const std::vector<float> out = testing::attention_of(*make_cpu_forward(1), call);
+        testing::expect_near(out, wanted, allowed);
+        EXPECT_EQ(testing::attention_of(*make_cpu_forward(2), call), out);
+        EXPECT_EQ(testing::attention_of(*make_cpu_forward(3), call), out);
+      });
 }
 
 TEST(CpuForward, AttentionNeedsNoMoreMemoryForLongerPrompts) {
