@@ -3,8 +3,21 @@
 
 namespace vindex::kernels {
 
+namespace {
+
+constexpr const char* kReason =
+    "this build has no CUDA back end (configure with the preset `cuda`)";
+
+}  // namespace
+
 std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t /*device*/, std::string& why) {
-  why = "this build has no CUDA back end (configure with the preset `cuda`)";
+  why = kReason;
+  return nullptr;
+}
+
+std::unique_ptr<measure::ForwardBackend> make_cuda_forward_backend(std::int32_t /*device*/,
+                                                                   std::string& why) {
+  why = kReason;
   return nullptr;
 }
 

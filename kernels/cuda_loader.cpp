@@ -16,11 +16,13 @@ namespace {
 
 constexpr const char* kModule = "libvindex_cuda_module.so";
 using Switch = void (*)();
-using Factory = measure::Backend* (*)(std::int32_t device, std::string* why);
+template <typename Made>
+using Factory = Made* (*)(std::int32_t device, std::string* why);
 
 bool launches_are_to_be_awaited = false;
 
-Factory load_factory(std::string& why) {
+/// The module's `symbol`, or null with the reason.
+void* load_symbol(const char* symbol, std::string& why) {
   const std::string path = find_companion(kModule);
   if (path.empty()) {
     why = fmt::format("the CUDA module {} is neither beside the program nor in ../lib/vindex",
@@ -39,14 +41,16 @@ Factory load_factory(std::string& why) {
       wait();
     }
   }
-  return reinterpret_cast<Factory>(::dlsym(module, "vindex_make_cuda_backend"));
+  void* const found = ::dlsym(module, symbol);
+  if (found == nullptr) {
+    why = fmt::format("the CUDA module {} is not this program's: it has no {}", path, symbol);
+  }
+  return found;
 }
 
-}  // namespace
-
-void await_cuda_launches() { launches_are_to_be_awaited = true; }
-
-std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why) {
+/// What `symbol` of the module makes on `device`, or null with the reason.
+template <typename Made>
+std::unique_ptr<Made> make(const char* symbol, std::int32_t device, std::string& why) {
   // The driver's library is asked for first: it is small, and without it the large ones would be
   // loaded for nothing.
   void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -54,8 +58,21 @@ std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::st
     why = "no NVIDIA driver on this machine (libcuda.so.1 is not found)";
     return nullptr;
   }
-  const Factory factory = load_factory(why);
-  return std::unique_ptr<measure::Backend>(factory == nullptr ? nullptr : factory(device, &why));
+  const auto factory = reinterpret_cast<Factory<Made>>(load_symbol(symbol, why));
+  return std::unique_ptr<Made>(factory == nullptr ? nullptr : factory(device, &why));
+}
+
+}  // namespace
+
+void await_cuda_launches() { launches_are_to_be_awaited = true; }
+
+std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why) {
+  return make<measure::Backend>("vindex_make_cuda_backend", device, why);
+}
+
+std::unique_ptr<measure::ForwardBackend> make_cuda_forward_backend(std::int32_t device,
+                                                                   std::string& why) {
+  return make<measure::ForwardBackend>("vindex_make_cuda_forward", device, why);
 }
 
 }  // namespace vindex::kernels

@@ -14,6 +14,12 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/device/device_errors.cpp
   ${CMAKE_CURRENT_LIST_DIR}/device/symmetric_eigen.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/forward/attention.cu
+  ${CMAKE_CURRENT_LIST_DIR}/forward/cuda_forward.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/forward/forward_plan.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/forward/forward_rows.cu
+  ${CMAKE_CURRENT_LIST_DIR}/forward/forward_self_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/forward/linear_run.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_facts.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_operands.cu

@@ -29,7 +29,7 @@ all_seconds="${VINDEX_CHECK_SECONDS:-520}"
 # mma.sync's, run in every case of GramKernels.
 sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*GramKernels.CodesNeedNoAlignment/0:*GramKernels.OddShapes/0:\
 *BandReduction.BatchesGive*/0:*BandChase.ABatch*/0:*TridiagonalValues.InPieces*/0:*Cholesky.Factors*/0:\
-*TopSolvers.FastTakesWide*/0:*BandTail.*/0:*BandUpdate.*/0:*DecodeKernels.*/0}"
+*TopSolvers.FastTakesWide*/0:*BandTail.*/0:*BandUpdate.*/0:*DecodeKernels.*/0:*ForwardCalls.Little*/0:*ForwardCalls.Products*/0}"
 
 do_part=scripts/gpu_parts.sh
 

@@ -13,7 +13,7 @@ no_gpu=70
 # (tests/bench/gpu_check_test.py). What cannot harm a device first, what can wait for ever last.
 suites() {
   cat <<'SUITES'
-plans none BandPlanTest*:ChaseShape*:Choose*:GramCut*:GramShape*:OperandLayout*
+plans none BandPlanTest*:ChaseShape*:Choose*:ForwardPlan*:GramCut*:GramShape*:OperandLayout*
 values none *TridiagonalValues*
 chase none *BandChase*
 band-plain plain,library *BandReduction*
@@ -22,6 +22,7 @@ band-update plain,tensor *BandUpdate*
 band-tensor tensor *BandReduction*
 gram-mma mma *GramKernels*:*GramAccuracy*:*GramSums*:*SlicedGram*
 decode none *DecodeKernels*
+forward none *ForwardKernels*:*ForwardCalls*:ForwardSelfTest*
 top none *Cholesky*:*TopSolvers*
 gram-wgmma wgmma *GramKernels*:*GramSums*
 SUITES

@@ -237,6 +237,10 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   }
   return "unknown cuBLAS status";
 }
+cublasStatus_t cublasGetProperty(libraryPropertyType property, int* value) {
+  *value = property == MAJOR_VERSION ? 13 : 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   if (emulated::is_device_broken()) {
     return CUBLAS_STATUS_NOT_INITIALIZED;

@@ -28,6 +28,7 @@ struct Blas;
 using cublasHandle_t = vindex::emulated::Blas*;
 
 const char* cublasGetStatusString(cublasStatus_t status);
+cublasStatus_t cublasGetProperty(libraryPropertyType property, int* value);
 cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
