@@ -97,6 +97,13 @@ class ModelFixture {
     key.value = value;
     files_.keys.push_back(std::move(key));
   }
+  void real_key(const std::string& name, double value) {
+    gguf::Key key;
+    key.name = name;
+    key.type = gguf::ValueType::kF32;
+    key.value = value;
+    files_.keys.push_back(std::move(key));
+  }
 
   /// Gives shard 0 a source of these bytes, from offset 0.
   void bytes(std::vector<std::byte> bytes) {
