@@ -10,8 +10,8 @@ import numpy as np
 from safetensors.numpy import load_file
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen2_moe": "qwen2moe", "qwen3": "qwen3",
-                 "qwen3_moe": "qwen3moe", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "deepseek_v2": "deepseek2",
-                 "deepseek_v3": "deepseek2", "kimi_k2": "deepseek2", "gpt_oss": "gpt-oss", "olmoe": "olmoe", "granite": "granite",
+                 "qwen3_moe": "qwen3moe", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "deepseek_v2": "deepseek2",
+                 "deepseek_v3": "deepseek2", "kimi_k2": "deepseek2", "gpt_oss": "gpt-oss", "olmoe": "olmoe", "olmo2": "olmo2", "granite": "granite",
                  "granitemoe": "granitemoe"}
 # Rope turns pairs of neighbours there: convert_hf_to_gguf.py permutes, llama.cpp's llama_model_rope_type() says NORM.
 NEIGHBOURS = {"llama", "granite", "granitemoe"}

@@ -82,6 +82,8 @@ def families():
         "llama_dynamic": llama(max_position_embeddings=16, **rope("dynamic", factor=4.0)),
         "llama_yarn": llama(**rope("yarn", **YARN)),
         "mistral": (t.MistralForCausalLM, t.MistralConfig(**SIZES, head_dim=16, sliding_window=8)),
+        "ministral": (t.MinistralForCausalLM, t.MinistralConfig(**SIZES, head_dim=16, sliding_window=8, layer_types=[
+            "sliding_attention", "full_attention", "sliding_attention"])),
         "mixtral": (t.MixtralForCausalLM, t.MixtralConfig(**SIZES, num_local_experts=5, **EXPERTS)),
         "qwen2": (t.Qwen2ForCausalLM, t.Qwen2Config(**SIZES)),
         "qwen2_window": (t.Qwen2ForCausalLM, t.Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=6, max_window_layers=1,
@@ -91,9 +93,11 @@ def families():
         "qwen3": (t.Qwen3ForCausalLM, t.Qwen3Config(**SIZES, head_dim=16)),
         "qwen3_moe": qwen3_moe(norm_topk_prob=True),
         "qwen3_moe_every_other": qwen3_moe(decoder_sparse_step=2),
+        "gemma": (t.GemmaForCausalLM, t.GemmaConfig(**SIZES, head_dim=16, tie_word_embeddings=True)),
         "gemma2": gemma2(),
         "gemma2_scale": gemma2(query_pre_attn_scalar=20),
         "gemma3_text": gemma3(),
+        "gemma3": gemma3_with_vision(),
         "gemma3_text_scale": gemma3(query_pre_attn_scalar=20, tie_word_embeddings=False),
         "phi3": phi3(),
         "phi3_partial": phi3(**rope("default", partial_rotary_factor=0.5)),
@@ -109,11 +113,26 @@ def families():
         "gpt_oss_truncated": gpt_oss(**rope("yarn", theta=1000.0, **YARN, truncate=True)),
         "olmoe": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, **EXPERTS)),
         "olmoe_normalised": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, norm_topk_prob=True, clip_qkv=1.5, **EXPERTS)),
+        "olmo2": (t.Olmo2ForCausalLM, t.Olmo2Config(**SIZES)),
         "granite": (t.GraniteForCausalLM, t.GraniteConfig(**SIZES, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.15,
                                                           logits_scaling=5.0)),
         "granitemoe": (t.GraniteMoeForCausalLM, t.GraniteMoeConfig(**SIZES, num_local_experts=6, embedding_multiplier=3.0, residual_multiplier=0.4,
                                                                    attention_multiplier=0.15, logits_scaling=5.0, **EXPERTS)),
     }
+
+
+def gemma3_with_vision():
+    """The text part of a model that sees, whose keys and tensors lie a level deeper."""
+    make, text = gemma3()
+    vision = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=8)
+    return t.Gemma3ForConditionalGeneration, t.Gemma3Config(text_config=text.to_dict(), vision_config=vision, mm_tokens_per_image=4,
+                                                            image_token_index=96, boi_token_index=95, eoi_token_index=94)
+
+
+def encoded():
+    """Name -> (class, configuration): what trace_encoded.py gives another form."""
+    return {"gpt_oss": gpt_oss(hidden_size=64, intermediate_size=96, **rope("yarn", theta=150000.0, **YARN, truncate=False)),
+            "deepseek_v3": deepseek_v3()}
 
 
 def is_gemma(model):
@@ -144,7 +163,8 @@ def randomise(model, seed):
 
 def embedding_factor(model):
     """What the model multiplies embeddings by: rows are made that much smaller, or layers would hardly change the stream."""
-    return model.config.hidden_size ** 0.5 if is_gemma(model) else getattr(model.config, "embedding_multiplier", 1.0)
+    config = model.config.get_text_config()
+    return config.hidden_size ** 0.5 if is_gemma(model) else getattr(config, "embedding_multiplier", 1.0)
 
 
 def inputs_of(model, name, values):
@@ -162,7 +182,7 @@ def made(make, config, seed=17):
     return model
 
 
-def prompts(vocabulary, lengths=LENGTHS, seed=5):
+def prompts(vocabulary=90, lengths=LENGTHS, seed=5):
     generator = torch.Generator().manual_seed(seed)
     return [torch.randint(3, vocabulary, (length,), generator=generator).tolist() for length in lengths]
 
@@ -176,19 +196,21 @@ def rename_type(folder, model_type, architecture):
 
 def older_form(config):
     """config.json as transformers wrote it before version 5, and as most published models have it: rope_theta and rope_scaling in the place of
-    rope_parameters, torch_dtype in that of dtype. None where it has no such form."""
+    rope_parameters, torch_dtype in that of dtype."""
     config = dict(config)
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
-    parameters = config.pop("rope_parameters", None)
-    if parameters is None:
-        return None
+    if "text_config" in config:
+        return {**config, "text_config": older_form(config["text_config"])}
+    parameters = config.pop("rope_parameters")
     if "full_attention" in parameters:
         whole, local = dict(parameters["full_attention"]), parameters["sliding_attention"]
         config["rope_local_base_freq"] = local["rope_theta"]
         config["sliding_window_pattern"] = 6
         config.pop("layer_types", None)
         parameters = whole
+    if config["model_type"] in ("gemma2", "gpt_oss") or config["model_type"].startswith("qwen"):
+        config.pop("layer_types", None)  # which layers have a window follows from the family
     parameters = dict(parameters)
     config["rope_theta"] = parameters.pop("rope_theta")
     if "partial_rotary_factor" in parameters:

@@ -20,6 +20,7 @@ import torch
 import transformers
 from safetensors.numpy import save_file
 
+import trace_encoded
 import trace_gguf
 import trace_models
 from test_script import fresh_folder
@@ -38,8 +39,8 @@ KINDS = "hidden,mlp,router_logits,logits"
 CLOSE = 1e-4
 SAME = 1e-5
 # As safetensors and as GGUF: what the keys of GGUF hold. Of gpt-oss they do not hold `truncate`, which its models set to false.
-IN_GGUF = {"llama", "llama_tied", "llama_linear", "llama_llama3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma2",
-           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss", "olmoe", "granite",
+IN_GGUF = {"llama", "llama_tied", "llama_linear", "llama_llama3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2",
+           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss", "olmoe", "olmo2", "granite",
            "granitemoe"}
 
 
@@ -142,7 +143,7 @@ def compare(label, got, want, choose, tolerance):
         if kind in ("token_ids", "prompt"):
             check(np.array_equal(got[name], want[name]), label, name)
             continue
-        off = (row_error if kind == "hidden" else error)(got[name], want[name])
+        off = (row_error if kind in ("hidden", "mlp") else error)(got[name], want[name])
         found[kind] = max(found.get(kind, 0.0), off)
         check(off <= tolerance, label, name, "differs by", off)
         if kind == "router_logits":
@@ -161,7 +162,7 @@ def check_family(name, make, config):
     shutil.rmtree(folder, ignore_errors=True)
     model = trace_models.made(make, config)
     model.save_pretrained(folder)
-    prompts = trace_models.prompts(config.vocab_size)
+    prompts = trace_models.prompts()
     want, choose = reference(model, prompts), Choice(model)
     check(want["logits"].std() > 0.1, name, "logits hardly differ")
     if name == "kimi_k2":
@@ -177,6 +178,18 @@ def check_family(name, make, config):
     (folder / "config.json").write_text(json.dumps(older))
     again = trace(folder, prompts)
     check(set(again) == set(got) and all(np.array_equal(again[kind], got[kind]) for kind in again), name, "config.json in its older form")
+
+
+def check_encoded():
+    """Weights that published checkpoints do not store as floats."""
+    folder = FOLDER / "encoded"
+    for name, (make, config) in trace_models.encoded().items():
+        shutil.rmtree(folder, ignore_errors=True)
+        model = trace_models.made(make, config)
+        (trace_encoded.save_gpt_oss if name == "gpt_oss" else trace_encoded.save_deepseek)(model, folder)
+        prompts = trace_models.prompts()
+        compare(name + (", MXFP4" if name == "gpt_oss" else ", FP8 blocks"), trace(folder, prompts), reference(model, prompts),
+                Choice(model), CLOSE)
 
 
 def byte_prompts():
@@ -226,6 +239,8 @@ def main():
     for name, (make, config) in trace_models.families().items():
         if not ONLY or name in ONLY:
             check_family(name, make, config)
+    if not ONLY or "encoded" in ONLY:
+        check_encoded()
     if not ONLY or "trained" in ONLY:
         check_trained()
     print(checks, "checks with transformers", transformers.__version__, "-", len(failures), "failed")
