@@ -1,0 +1,292 @@
+// A trace from its files to its dump: nothing but the prompts and the model decides its bits, and a
+// run that was ended at any layer goes on to the same dump.
+#include "jobs/trace/trace_run.hpp"
+
+#include "core/stop.hpp"
+#include "cpu/forward/cpu_forward.hpp"
+#include "jobs/trace/forward_pass.hpp"
+#include "jobs/trace/trace_end.hpp"
+#include "model/dump.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/file_content.hpp"
+#include "tests/support/trace_models.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace vindex::trace_run_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::folder_content;
+using testing::message_of;
+using testing::outcome_of;
+using testing::TemporaryFolder;
+using testing::TraceModelShape;
+using Content = std::map<std::string, std::string>;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+constexpr int kVocabulary = 50;
+
+std::string prompts_text(const std::vector<int>& lengths, unsigned seed = 3) {
+  std::mt19937 random(seed);
+  std::string text;
+  for (const int length : lengths) {
+    text += "[";
+    for (int i = 0; i < length; ++i) {
+      text += (i == 0 ? "" : ",") + std::to_string(random() % kVocabulary);
+    }
+    text += "]\n";
+  }
+  return text;
+}
+
+class TraceRunTest : public ::testing::Test {
+ protected:
+  jobs::TraceSettings settings(const std::string& model, const std::string& output) const {
+    jobs::TraceSettings settings;
+    settings.run.model = model;
+    settings.run.output = folder_ / output;
+    settings.run.backend = engine::BackendChoice::kCpu;
+    settings.run.threads = 1;
+    settings.run.ram_budget = 1024 * kMiB;
+    settings.ids = ids_;
+    settings.dump = jobs::dump_choice("hidden,mlp,router_logits,logits", "", "", "");
+    return settings;
+  }
+  Content content(const std::string& output) const { return folder_content(folder_ / output); }
+
+  const TemporaryFolder folder_;
+  const std::string dense_ = testing::write_trace_model(folder_, "dense");
+  const std::string mixture_ = testing::write_trace_model(folder_, "mixture", {.experts = 5});
+  const std::string ids_ =
+      folder_.write("ids.jsonl", prompts_text({1, 40, 3, 900, 130, 2, 77, 500, 8}));
+};
+
+TEST_F(TraceRunTest, TheDumpIsWhatThePagesOfDumpsSay) {
+  for (const std::string& model : {dense_, mixture_}) {
+    const jobs::TraceResult result = jobs::trace(settings(model, "a"), {});
+    EXPECT_EQ(result.tokens, 1661);
+    EXPECT_EQ(result.prompts, 9);
+    EXPECT_EQ(result.layers, 3);
+    const model::Dump dump = model::open_dump(folder_ / "a");
+    EXPECT_EQ(dump.tokens, 1661);
+    EXPECT_EQ(dump.prompts.size(), 9U);
+    EXPECT_EQ(dump.prompts[3].count, 900);
+    EXPECT_EQ(dump.token_ids.size(), 1661U);
+    EXPECT_TRUE(dump.index.warnings.empty());
+    EXPECT_EQ(model::matrices_of_role(dump, "hidden").size(), 3U);
+    EXPECT_EQ(model::matrices_of_role(dump, "mlp").size(), model == dense_ ? 3U : 0U);
+    EXPECT_EQ(model::matrices_of_role(dump, "router_logits").size(), model == dense_ ? 0U : 3U);
+    EXPECT_EQ(model::matrices_of_role(dump, "logits").size(), 1U);
+    EXPECT_FALSE(fs::exists(folder_ / "a.parts"));
+    fs::remove_all(folder_ / "a");
+  }
+}
+
+// Prompts alone and together, in memory and in files, with weights that are held and that are
+// streamed, with one thread and with several.
+TEST_F(TraceRunTest, NeitherBudgetNorThreadsDecideABit) {
+  for (const std::string& model : {dense_, mixture_}) {
+    jobs::trace(settings(model, "a"), {});
+    jobs::TraceSettings least = settings(model, "b");
+    least.run.ram_budget = 1;
+    const std::string refusal = message_of([&] { jobs::trace(least, {}); });
+    EXPECT_FALSE(fs::exists(folder_ / "b.parts"));
+    const std::size_t at = refusal.find("needs ");
+    ASSERT_NE(at, std::string::npos) << refusal;
+    least.run.ram_budget = std::stoull(refusal.substr(at + 6));
+    least.run.threads = 3;
+    const jobs::TraceResult result = jobs::trace(least, {});
+    EXPECT_TRUE(result.rows_in_file);
+    EXPECT_EQ(content("a"), content("b"));
+    fs::remove_all(folder_ / "a");
+    fs::remove_all(folder_ / "b");
+  }
+}
+
+/// Ends the pass in a layer: as a stop does, or as an error.
+class EndingObserver final : public jobs::TraceObserver {
+ public:
+  EndingObserver(std::int32_t layer, bool by_error) : layer_(layer), by_error_(by_error) {}
+  void begin(std::int32_t layer) override { began_ = layer; }
+  bool wants_hidden(std::int32_t layer) const override { return layer == layer_; }
+  void hidden(const jobs::TraceBlock& /*block*/) override {
+    if (by_error_) {
+      throw SystemError("E-TEST", EIO, "ended here");
+    }
+    throw Stopped{};
+  }
+  std::int32_t began() const { return began_; }
+
+ private:
+  std::int32_t layer_, began_ = -1;
+  bool by_error_;
+};
+
+/// The parts of jobs::trace(), with one more observer.
+class InterruptedTrace {
+ public:
+  InterruptedTrace(const std::string& model, const std::string& ids, std::string output)
+      : model_(engine::open_whole(model, "", 1)),
+        transformer_(model::read_transformer(model_.files, model_.index)),
+        prompts_(jobs::read_prompts(ids, transformer_.vocabulary)),
+        backend_(cpu::make_cpu_forward(1)),
+        output_(std::move(output)) {}
+
+  /// Whether it ended by itself.
+  bool run(std::uint64_t ram_budget, jobs::TraceObserver& other) {
+    jobs::TraceFolder folder(output_, false, false, {{"of", "this test"}});
+    jobs::DumpWriter writer(
+        jobs::plan_dump(jobs::dump_choice("", "", "", ""), transformer_, prompts_.tokens()),
+        prompts_, folder.dump_folder(), output_);
+    const std::array<jobs::TraceObserver*, 2> observers = {&writer, &other};
+    jobs::ForwardOptions options;
+    options.ram_budget = ram_budget;
+    options.scratch_folder = folder.folder();
+    options.folder = &folder;
+    const jobs::ForwardModel model{transformer_, model_.files, model_.index, *backend_};
+    const jobs::ForwardOutcome outcome = jobs::run_forward(model, prompts_, options, observers, {});
+    if (outcome.stopped) {
+      return false;
+    }
+    writer.finish();
+    folder.publish();
+    return true;
+  }
+
+ private:
+  engine::OpenModel model_;
+  model::Transformer transformer_;
+  jobs::TracePrompts prompts_;
+  std::unique_ptr<measure::ForwardBackend> backend_;
+  std::string output_;
+};
+
+TEST_F(TraceRunTest, ARunThatEndedInAnyLayerGoesOnToTheSameDump) {
+  for (const std::string& model : {dense_, mixture_}) {
+    jobs::TraceObserver nothing;
+    InterruptedTrace(model, ids_, folder_ / "a").run(1024 * kMiB, nothing);
+    // The rows lie in memory, and in files; a run may go on with another budget.
+    const std::uint64_t small = 70 * kMiB;
+    for (const std::uint64_t budget : {1024 * kMiB, small}) {
+      for (const bool by_error : {false, true}) {
+        InterruptedTrace trace(model, ids_, folder_ / "b");
+        for (std::int32_t layer = 0; layer < 3; ++layer) {
+          EndingObserver end(layer, by_error);
+          if (by_error) {
+            EXPECT_EQ(outcome_of([&] { trace.run(budget, end); }), "E-TEST 74");
+          } else {
+            EXPECT_FALSE(trace.run(budget, end));
+          }
+          EXPECT_EQ(end.began(), layer);
+          EXPECT_EQ(fs::exists(folder_ / "b.parts"), layer > 0);
+          EXPECT_FALSE(fs::exists(folder_ / "b"));
+        }
+        EXPECT_TRUE(trace.run(budget == small ? 1024 * kMiB : small, nothing));
+        EXPECT_EQ(content("a"), content("b"));
+        EXPECT_FALSE(fs::exists(folder_ / "b.parts"));
+        fs::remove_all(folder_ / "b");
+      }
+    }
+    fs::remove_all(folder_ / "a");
+  }
+}
+
+TEST_F(TraceRunTest, OnlyTheSameRunGoesOn) {
+  EndingObserver end(2, false);
+  const auto interrupt = [&] {
+    InterruptedTrace(dense_, ids_, folder_ / "a").run(1024 * kMiB, end);
+  };
+  interrupt();
+  // Its fingerprint is not that of a trace of the program.
+  EXPECT_EQ(outcome_of([&] { jobs::trace(settings(dense_, "a"), {}); }), "E-RESUME-FINGERPRINT 78");
+  jobs::TraceSettings anew = settings(dense_, "a");
+  anew.run.restart = true;
+  EXPECT_EQ(jobs::trace(anew, {}).layers_before, 0);
+  jobs::trace(settings(dense_, "b"), {});
+  EXPECT_EQ(content("a"), content("b"));
+}
+
+TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
+  jobs::TraceSettings choice = settings(dense_, "a");
+  jobs::trace(choice, {});
+  const Content before = content("a");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  choice.replace = true;
+  choice.dump = jobs::dump_choice("hidden", "1", "f16", "safetensors");
+  jobs::trace(choice, {});
+  EXPECT_EQ(testing::names_in(folder_ / "a"),
+            (std::vector<std::string>{"hidden.1.safetensors", "prompt.safetensors",
+                                      "token_ids.safetensors"}));
+  folder_.write("a/notes.txt", "mine");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-NOT-A-DUMP 73");
+  choice.run.output = folder_ / "b";
+  folder_.write("b", "a file");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-NOT-A-FOLDER 73");
+  choice.run.output = folder_ / "no/c";
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-CREATE 73");
+  choice.run.output = folder_ / "d";
+  folder_.write("d.parts/mine", "not a trace's");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUT-FOREIGN 73");
+  EXPECT_EQ(testing::names_in(folder_ / "d.parts"), std::vector<std::string>{"mine"});
+  fs::create_directory(folder_ / "e");  // an empty folder is as good as none
+  choice.run.output = folder_ / "e";
+  EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
+}
+
+TEST_F(TraceRunTest, TheKeptLayersAndTypesAreThoseAskedFor) {
+  jobs::TraceSettings choice = settings(mixture_, "a");
+  jobs::trace(choice, {});
+  choice.run.output = folder_ / "b";
+  choice.dump = jobs::dump_choice("hidden,router_logits", "0,2", "", "");
+  jobs::trace(choice, {});
+  Content all = content("a");
+  const Content some = content("b");
+  EXPECT_EQ(some.size(), 6U);
+  for (const auto& [name, bytes] : some) {
+    EXPECT_EQ(all[name], bytes) << name;
+  }
+  for (const char* layers : {"3", "-1"}) {
+    EXPECT_EQ(outcome_of([&] {
+                choice.dump = jobs::dump_choice("", layers, "", "");
+                choice.run.output = folder_ / "c";
+                jobs::trace(choice, {});
+              }),
+              "E-SELECTION 64");
+  }
+  EXPECT_EQ(outcome_of([] { jobs::dump_choice("hidden,neurons", "", "", ""); }), "E-KEEP 64");
+  EXPECT_EQ(outcome_of([] { jobs::dump_choice("", "", "bf16", "npy"); }), "E-DTYPE 64");
+  choice.dump = jobs::dump_choice("mlp", "", "", "");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-KEEP 78");
+}
+
+TEST_F(TraceRunTest, ValuesBeyondFloat16EndTheRun) {
+  TraceModelShape shape;
+  shape.layers = 1;
+  const std::string model = testing::write_trace_model(folder_, "large", shape);
+  std::string bytes = testing::file_text(model + "/model.safetensors");
+  // The embedding lies first: its exponents are raised beyond what float16 holds.
+  const std::size_t data =
+      8 + static_cast<unsigned char>(bytes[0]) + 256U * static_cast<unsigned char>(bytes[1]);
+  for (std::size_t i = 0; i < 50U * 32U; ++i) {
+    bytes[data + 4 * i + 3] = static_cast<char>(0x49);
+  }
+  folder_.write("large/model.safetensors", bytes);
+  jobs::TraceSettings choice = settings(model, "a");
+  choice.dump = jobs::dump_choice("hidden", "", "f16", "");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-DUMP-RANGE 78");
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+  EXPECT_FALSE(fs::exists(folder_ / "a.parts"));
+}
+
+}  // namespace
+}  // namespace vindex::trace_run_test
