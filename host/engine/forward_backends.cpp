@@ -2,29 +2,19 @@
 #include "forward_backends.hpp"
 
 #include "cpu/forward/cpu_forward.hpp"
+#include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 namespace vindex::engine {
 
-namespace {
-
-/// Of device `device`; null, and why, where there is none.
-std::unique_ptr<measure::ForwardBackend> make_cuda_forward(std::int32_t /*device*/,
-                                                           std::string& why) {
-  why = "this program has no forward pass for GPUs";
-  return nullptr;
-}
-
-}  // namespace
-
 std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& settings,
                                                       std::string& note) {
   std::string why;
   if (settings.backend != BackendChoice::kCpu) {
     const std::int32_t device = settings.devices.empty() ? 0 : settings.devices.front();
-    if (auto backend = make_cuda_forward(device, why)) {
+    if (auto backend = kernels::make_cuda_forward_backend(device, why)) {
       note = fmt::format("back end: cuda ({})", backend->info().device);
       return backend;
     }
