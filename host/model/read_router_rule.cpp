@@ -19,16 +19,12 @@ namespace vindex::model {
 
 namespace {
 
-constexpr std::string_view kInstead =
-    "; pass --top-k K --scoring softmax|sigmoid instead of --model (--normalise where weights are "
-    "divided by their sum)";
-
 /// What of a model's keys a router's rule is made of.
 class RouterKeys {
  public:
-  explicit RouterKeys(const input::ModelFiles& files)
+  RouterKeys(const input::ModelFiles& files, std::string_view instead)
       : claims_(files, warnings_),
-        keys_(claims_, "E-ROUTER-KEY", "the model's router", std::string(kInstead)),
+        keys_(claims_, "E-ROUTER-KEY", "the model's router", std::string(instead)),
         dialect_(files.format == input::ContainerFormat::kGguf ? Dialect::kGguf
                                                                : Dialect::kHuggingFace) {}
 
@@ -180,15 +176,15 @@ bool is_bias_name(std::string_view name) {
 
 }  // namespace
 
-ModelRouters model_routers(const input::ModelFiles& files) {
-  RouterKeys keys(files);
+ModelRouters model_routers(const input::ModelFiles& files, std::string_view instead) {
+  RouterKeys keys(files, instead);
   const auto family = family_of(keys);
   if (!family) {
     const std::string& name = keys.claims().architecture();
     throw ConfigurationError(
         "E-ROUTER-UNKNOWN",
         fmt::format("{}: the rule of routers of family {} is not known{}", printable(files.path),
-                    name.empty() ? "unknown" : printable(name), kInstead));
+                    name.empty() ? "unknown" : printable(name), instead));
   }
   ModelRouters routers;
   routers.family = family->architecture;

@@ -10,9 +10,14 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vindex::model {
+
+inline constexpr std::string_view kGiveRouterRule =
+    "; pass --top-k K --scoring softmax|sigmoid instead of --model (--normalise where weights are "
+    "divided by their sum)";
 
 struct ModelRouters {
   RouterRule rule;
@@ -28,8 +33,10 @@ struct ModelRouters {
 /// The rule of the model in `files`, from headers alone. A rule that is biased where no bias is
 /// stored becomes one without. Errors: ConfigurationError (78) E-ROUTER-UNKNOWN for a family whose
 /// rule is not known, or is none of these (phimoe), saying what to pass instead; E-ROUTER-KEY for a
-/// key that must be there, has a value of another type, or holds what is not known.
-ModelRouters model_routers(const input::ModelFiles& files);
+/// key that must be there, has a value of another type, or holds what is not known. Messages end
+/// with `instead`: what else can be done, for `routing` where nothing is said.
+ModelRouters model_routers(const input::ModelFiles& files,
+                           std::string_view instead = kGiveRouterRule);
 
 /// The biases in stored tensor `tensor`, as float32. Errors: FormatError (65) E-ROUTER-BIAS for a
 /// shape or type that holds no bias per expert; those of the source.

@@ -29,7 +29,7 @@ void FeedForwardReader::read(TransformerLayer& layer) {
 
 Mixture FeedForwardReader::read_mixture(std::int32_t layer, std::int64_t router) {
   if (!routers_) {
-    routers_ = std::make_unique<const ModelRouters>(model_routers(files_));
+    routers_ = std::make_unique<const ModelRouters>(model_routers(files_, ""));
   }
   Mixture out;
   tensors_.require_shape(router, -1, hidden_);
