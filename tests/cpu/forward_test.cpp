@@ -1,9 +1,15 @@
 // The host's products and attention, for any number of threads, held to what every back end of
 // forward passes must do (forward_cases.hpp).
 #include "cpu/forward/cpu_forward.hpp"
+#include "cpu/forward/simd_few_tokens.hpp"
 #include "tests/support/forward_cases.hpp"
 
 #include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+#include <vector>
 
 namespace vindex::cpu::forward_test {
 namespace {
@@ -53,6 +59,53 @@ TEST(CpuForward, AttentionNeedsNoMoreMemoryForLongerPrompts) {
   const std::uint64_t bytes = backend->attention_bytes(call);
   call.tokens = 1 << 20;
   EXPECT_EQ(backend->attention_bytes(call), bytes);
+}
+
+TEST(CpuForward, FewTokensAtEveryLevel) {
+  std::mt19937 random(17);
+  for (const auto& [outputs, cols, tokens] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                              {37, 67, 7},
+                                              {64, 64, 12},
+                                              {130, 5, 2},
+                                              {7, 300, 4}}) {
+    const std::vector<float> values = testing::random_floats(outputs * cols, random);
+    const std::vector<float> x = testing::random_floats(tokens * cols, random);
+    const std::vector<float> start = testing::random_floats(tokens * outputs, random);
+    for (const bool transposed : {false, true}) {
+      const auto weight = measure::make_memory_input(
+          transposed ? decode::float32_view(values.data(), cols, outputs)
+                     : decode::float32_view(values.data(), outputs, cols),
+          transposed);
+      std::vector<ExactValue> wanted = testing::exact_linear({.x = x.data(),
+                                                              .tokens = tokens,
+                                                              .x_stride = cols,
+                                                              .weight = weight.get(),
+                                                              .count = outputs});
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        wanted[i].value += static_cast<double>(start[i]);
+        wanted[i].size += std::abs(static_cast<double>(start[i]));
+      }
+      for (const SimdLevel level :
+           {SimdLevel::kPortable, SimdLevel::kAvx2, SimdLevel::kAvx512, SimdLevel::kAvx512Bf16}) {
+        if (level > best_simd_level()) {
+          break;
+        }
+        SCOPED_TRACE(::testing::Message() << outputs << " x " << cols << ", " << tokens
+                                          << " tokens, level " << static_cast<int>(level));
+        std::vector<float> y = start;
+        multiply_few({.chunk = {values.data(), transposed ? outputs : cols, transposed},
+                      .outputs = outputs,
+                      .cols = cols,
+                      .tokens = tokens,
+                      .x = x.data(),
+                      .x_stride = cols,
+                      .y = y.data(),
+                      .y_stride = outputs},
+                     level);
+        testing::expect_near(y, wanted, testing::kProductRounding);
+      }
+    }
+  }
 }
 
 TEST(CpuForward, SaysWhatItIs) {

@@ -6,6 +6,7 @@
 #include "blas/steps/steps.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "cpu/forward/cpu_forward.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
 #include "decode/encoding.hpp"
 #include "measure/backend.hpp"
@@ -177,6 +178,60 @@ TEST_F(StopTest, AStopAtAnyLookEndsTheCallAndNothingRemembersIt) {
     stop_at = std::numeric_limits<std::int64_t>::max();
   }
   EXPECT_EQ(measured(values, kRows, kCols, options).sigma, whole.sigma);
+}
+
+// Between two looks lies a chunk of a product: 256 x 768 weights times 1024 tokens, 0.4 Gflop.
+TEST_F(StopTest, ProductsOfAForwardPassLookAtEveryChunk) {
+  constexpr std::int64_t kRows = 4096, kCols = 1536, kTokens = 20;
+  const std::vector<float> values = weights(kRows, kCols);
+  const std::vector<float> x = weights(kTokens, kCols);
+  std::vector<float> y(kTokens * kRows);
+  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), kRows, kCols));
+  const auto backend = make_cpu_forward(1);
+  const auto multiply = [&] {
+    backend->linear({.x = x.data(),
+                     .tokens = kTokens,
+                     .x_stride = kCols,
+                     .weight = weight.get(),
+                     .count = kRows,
+                     .y = y.data(),
+                     .y_stride = kRows},
+                    {});
+  };
+  multiply();
+  EXPECT_EQ(looks, 1 + 16 * 2);
+  for (const std::int64_t look : {1, 2, 20}) {
+    looks = 0;
+    stop_at = look;
+    EXPECT_THROW(multiply(), Stopped);
+    EXPECT_EQ(looks, look);
+  }
+}
+
+// Between two looks lies a block of 128 rows and 512 keys: 0.03 Gflop at 128 components.
+TEST_F(StopTest, AttentionLooksAtEveryBlock) {
+  constexpr std::int64_t kTokens = 1300, kDim = 8;
+  const std::vector<float> q = weights(kTokens, kDim);
+  std::vector<float> out(kTokens * kDim);
+  const auto backend = make_cpu_forward(1);
+  const auto attend = [&] {
+    backend->attention({.q = q.data(),
+                        .k = q.data(),
+                        .v = q.data(),
+                        .out = out.data(),
+                        .tokens = kTokens,
+                        .heads = 1,
+                        .kv_heads = 1,
+                        .head_dim = kDim,
+                        .value_dim = kDim},
+                       {});
+  };
+  attend();
+  EXPECT_EQ(looks, 1 + 4 * 1 + 4 * 2 + 3 * 3);
+  looks = 0;
+  stop_at = 9;
+  EXPECT_THROW(attend(), Stopped);
+  EXPECT_EQ(looks, 9);
 }
 
 }  // namespace

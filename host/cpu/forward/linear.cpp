@@ -4,6 +4,7 @@
 // on threads.
 #include "linear.hpp"
 
+#include "simd_few_tokens.hpp"
 #include "weight_chunk.hpp"
 
 #include "blas/blas.hpp"
@@ -24,13 +25,15 @@ namespace {
 using measure::LinearCall;
 using measure::MatrixInput;
 
-/// Decoded weights that a thread holds at a time: 1 MiB. A row of the widest blocks fits in
+/// Decoded weights that a thread holds at a time: 768 KiB. A row of the widest blocks fits in
 /// whatever the tile.
-constexpr std::int64_t kChunkFloats = std::int64_t{1} << 18U;
+constexpr std::int64_t kChunkFloats = std::int64_t{3} << 16U;
+/// Columns of a chunk and tokens of a product: what a gemm packs of both should stay in a cache,
+/// and its own blocks are 384 columns deep (OpenBLAS, sgemm of Haswell and Zen).
+constexpr std::int64_t kChunkCols = 768;
+constexpr std::int64_t kProductTokens = 256;
 /// Encoded bytes of a streamed weight that are asked for at a time, about.
 constexpr std::uint64_t kWeightSlabBytes = std::uint64_t{32} << 20U;
-/// Tiles that a product is cut into at least, where its shape has them: enough for many threads.
-constexpr std::int64_t kTiles = 16;
 /// Columns that the outputs of a tile span at most where W is stored in x out.
 constexpr std::int64_t kSpan = 4096;
 /// Multiplications that are worth a thread's start.
@@ -40,19 +43,31 @@ struct TileShape {
   std::int64_t outputs = 0, tokens = 0;
 };
 
-/// Large tiles first: a product packs both of its factors anew for each of them, and W is decoded
-/// anew for each tile of tokens.
+/// How W may be cut, and into how many tiles at least, where its shape has them: enough for many
+/// threads. Large tiles come first: a product packs both of its factors anew for each, and W is
+/// decoded anew for each tile of tokens.
+struct TileChoice {
+  std::int64_t least = 0;
+  std::array<TileShape, 7> shapes;
+};
+constexpr TileChoice kByRows = {
+    16, {{{256, 1024}, {128, 1024}, {128, 512}, {64, 512}, {64, 256}, {32, 128}, {16, 64}}}};
+/// Outputs of one stored row are a piece of it: narrow ones are read at a third of the speed.
+constexpr TileChoice kByColumns = {
+    8, {{{512, 1024}, {512, 256}, {256, 1024}, {128, 512}, {64, 256}, {32, 128}, {16, 64}}}};
+
 TileShape tile_shape(const LinearCall& call) {
-  constexpr std::array<TileShape, 7> kShapes = {
-      {{256, 1024}, {128, 1024}, {128, 512}, {64, 512}, {64, 256}, {32, 128}, {16, 64}}};
-  TileShape taken = kShapes.back();
-  for (const TileShape& shape : kShapes) {
-    if (ceil_divide(call.count, shape.outputs) * ceil_divide(call.tokens, shape.tokens) >= kTiles) {
+  const bool transposed = call.weight->transposed();
+  const TileChoice& choice = transposed ? kByColumns : kByRows;
+  TileShape taken = choice.shapes.back();
+  for (const TileShape& shape : choice.shapes) {
+    if (ceil_divide(call.count, shape.outputs) * ceil_divide(call.tokens, shape.tokens) >=
+        choice.least) {
       taken = shape;
       break;
     }
   }
-  if (call.weight->transposed()) {
+  if (transposed) {
     taken.outputs = std::clamp<std::int64_t>(kSpan / call.step, 1, taken.outputs);
   }
   return taken;
@@ -105,7 +120,8 @@ class Product {
     const auto row =
         decode::slab_bytes(weight.encoding(), 1, static_cast<std::uint64_t>(weight.cols()));
     return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(kWeightSlabBytes / std::max<std::uint64_t>(row.value_or(1), 1)));
+        1,
+        static_cast<std::int64_t>(kWeightSlabBytes / std::max<std::uint64_t>(row.value_or(1), 1)));
   }
 
   void run_by_outputs(MatrixInput& weight) {
@@ -147,34 +163,60 @@ class Product {
     const std::int64_t outputs = std::min(shape_.outputs, piece.outputs - first);
     const std::int64_t tokens = std::min(shape_.tokens, call_.tokens - token);
     const std::int64_t output = piece.first + first;
-    const std::int64_t step = chunk_cols(piece.part, call_.step, shape_.outputs, kChunkFloats);
+    if (piece.first_col == 0) {
+      begin(output, outputs, token, tokens);
+    }
+    const std::int64_t step =
+        chunk_cols(piece.part, call_.step, shape_.outputs, {kChunkFloats, kChunkCols});
     for (std::int64_t col = 0; col < piece.cols; col += step) {
-      throw_if_stopped(stop_);
-      const std::int64_t cols = std::min(step, piece.cols - col);
       const ChunkPlace place{.first = call_.first + output * call_.step,
                              .step = call_.step,
                              .count = outputs,
                              .first_col = piece.first_col + col,
-                             .cols = cols};
+                             .cols = std::min(step, piece.cols - col)};
+      throw_if_stopped(stop_);
       const DecodedChunk chunk = decode_chunk(piece.part, place, scratch);
-      float* const y = call_.y + token * call_.y_stride + output;
-      const bool is_first = place.first_col == 0;
-      if (is_first && call_.bias != nullptr) {
-        for (std::int64_t t = 0; t < tokens; ++t) {
-          std::copy_n(call_.bias + output, outputs, y + t * call_.y_stride);
-        }
+      for (std::int64_t t = 0; t < tokens; t += kProductTokens) {
+        multiply({.chunk = chunk,
+                  .outputs = outputs,
+                  .cols = place.cols,
+                  .tokens = std::min(kProductTokens, tokens - t),
+                  .x = call_.x + (token + t) * call_.x_stride + place.first_col,
+                  .x_stride = call_.x_stride,
+                  .y = call_.y + (token + t) * call_.y_stride + output,
+                  .y_stride = call_.y_stride});
       }
-      blas::blas().cblas_sgemm(
-          CblasRowMajor, CblasNoTrans, chunk.transposed ? CblasNoTrans : CblasTrans, as_int(tokens),
-          as_int(outputs), as_int(cols), 1.0F, call_.x + token * call_.x_stride + place.first_col,
-          as_int(call_.x_stride), chunk.values, as_int(chunk.stride),
-          is_first && call_.bias == nullptr ? 0.0F : 1.0F, y, as_int(call_.y_stride));
     }
+  }
+
+  /// Outputs that are yet to be added to.
+  void begin(std::int64_t output, std::int64_t outputs, std::int64_t token, std::int64_t tokens) {
+    for (std::int64_t t = token; t < token + tokens; ++t) {
+      float* const y = call_.y + t * call_.y_stride + output;
+      if (call_.bias != nullptr) {
+        std::copy_n(call_.bias + output, outputs, y);
+      } else {
+        std::fill_n(y, outputs, 0.0F);
+      }
+    }
+  }
+
+  void multiply(const FewTokens& work) const {
+    if (call_.tokens <= kFewTokens) {
+      multiply_few(work, level_);
+      return;
+    }
+    blas::blas().cblas_sgemm(CblasRowMajor, CblasNoTrans,
+                             work.chunk.transposed ? CblasNoTrans : CblasTrans, as_int(work.tokens),
+                             as_int(work.outputs), as_int(work.cols), 1.0F, work.x,
+                             as_int(work.x_stride), work.chunk.values, as_int(work.chunk.stride),
+                             1.0F, work.y, as_int(work.y_stride));
   }
 
   const LinearCall& call_;
   const std::stop_token& stop_;
   TileShape shape_;
+  SimdLevel level_ = best_simd_level();
   Workspace workspace_{0};
   std::vector<WorkArray<float>> chunks_;  ///< one for each thread
 };

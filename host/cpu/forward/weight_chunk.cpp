@@ -45,18 +45,12 @@ void decode_rows(const WeightPart& part, const ChunkPlace& place, float* scratch
 }  // namespace
 
 std::int64_t chunk_cols(const WeightPart& part, std::int64_t step, std::int64_t count,
-                        std::int64_t floats) {
-  if (part.transposed) {
-    return std::max<std::int64_t>(1, floats / widest_span(part, step, count));
-  }
-  const std::int64_t granule = decode::column_granularity(*part.view.encoding);
-  return std::max<std::int64_t>(1, floats / (count * granule)) * granule;
-}
-
-std::int64_t chunk_floats(const WeightPart& part, const ChunkPlace& place) {
-  return part.transposed
-             ? column_span(part, place.first, place.step, place.count).count * place.cols
-             : place.count * place.cols;
+                        const ChunkLimit& limit) {
+  const std::int64_t granule =
+      part.transposed ? 1 : decode::column_granularity(*part.view.encoding);
+  const std::int64_t width = part.transposed ? widest_span(part, step, count) : count;
+  const std::int64_t cols = std::min(limit.floats / width, limit.cols);
+  return std::max<std::int64_t>(1, cols / granule) * granule;
 }
 
 DecodedChunk decode_chunk(const WeightPart& part, const ChunkPlace& place, float* scratch) {

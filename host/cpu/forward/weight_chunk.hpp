@@ -29,13 +29,14 @@ struct DecodedChunk {
   bool transposed = false;
 };
 
-/// How many columns a chunk of `count` rows may have to fit `floats`: a multiple of what the
-/// encoding can be cut at, but for the last; at least one such cut, whatever `floats`.
-std::int64_t chunk_cols(const WeightPart& part, std::int64_t step, std::int64_t count,
-                        std::int64_t floats);
+struct ChunkLimit {
+  std::int64_t floats = 0, cols = 0;
+};
 
-/// Floats that decode_chunk() writes.
-std::int64_t chunk_floats(const WeightPart& part, const ChunkPlace& place);
+/// How many columns a chunk of `count` rows may have: a multiple of what the encoding can be cut
+/// at. At least one such cut, whatever the limit.
+std::int64_t chunk_cols(const WeightPart& part, std::int64_t step, std::int64_t count,
+                        const ChunkLimit& limit);
 
 /// Decodes to `scratch`. Columns begin at a multiple of chunk_cols().
 DecodedChunk decode_chunk(const WeightPart& part, const ChunkPlace& place, float* scratch);
