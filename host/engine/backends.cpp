@@ -24,6 +24,17 @@ std::optional<BackendChoice> backend_choice(std::string_view name) {
                           : std::nullopt;
 }
 
+std::string unset_variables_note(const RunSettings& settings) {
+  std::string note;
+  for (const std::string& variable : settings.unset_variables) {
+    note += fmt::format(
+        "\nwarning W-ENVIRONMENT: {} would change the arithmetic of the device's libraries: unset "
+        "for this run",
+        printable(variable));
+  }
+  return note;
+}
+
 void await_launches() { kernels::await_cuda_launches(); }
 
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
@@ -72,13 +83,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
       note += (i == 0 ? "" : ", ") + backends[i]->info().device;
     }
     note += ")";
-    for (const std::string& variable : settings.unset_variables) {
-      note += fmt::format(
-          "\nwarning W-ENVIRONMENT: {} would change the arithmetic of the device's libraries: "
-          "unset "
-          "for this run",
-          printable(variable));
-    }
+    note += unset_variables_note(settings);
   }
   for (const auto& backend : backends) {
     backend->prepare(settings.options);

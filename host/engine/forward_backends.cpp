@@ -9,13 +9,33 @@
 
 namespace vindex::engine {
 
+namespace {
+
+/// Of the device that is asked for, or the first; null, and why, where there is none to be had. One
+/// that gives wrong numbers is none where any back end will do.
+std::unique_ptr<measure::ForwardBackend> make_on_device(const RunSettings& settings,
+                                                        std::string& why) {
+  const std::int32_t device = settings.devices.empty() ? 0 : settings.devices.front();
+  try {
+    return kernels::make_cuda_forward_backend(device, why);
+  } catch (const DeviceError& error) {
+    if (settings.backend == BackendChoice::kCuda) {
+      throw;
+    }
+    why = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& settings,
                                                       std::string& note) {
   std::string why;
   if (settings.backend != BackendChoice::kCpu) {
-    const std::int32_t device = settings.devices.empty() ? 0 : settings.devices.front();
-    if (auto backend = kernels::make_cuda_forward_backend(device, why)) {
+    if (auto backend = make_on_device(settings, why)) {
       note = fmt::format("back end: cuda ({})", backend->info().device);
+      note += unset_variables_note(settings);
       return backend;
     }
     if (settings.backend == BackendChoice::kCuda) {
@@ -27,6 +47,9 @@ std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& setting
   auto backend = cpu::make_cpu_forward(settings.threads, settings.blas_core);
   const measure::BackendInfo info = backend->info();
   note = fmt::format("back end: cpu ({}, {})", info.device, fmt::join(info.libraries, ", "));
+  if (settings.backend == BackendChoice::kAuto) {
+    note += fmt::format("; no GPU is used: {}", why);
+  }
   for (const std::string& text : info.notes) {
     note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
   }

@@ -99,6 +99,10 @@ SelectedModel open_selected(const RunSettings& settings, const std::stop_token& 
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
                                                              std::string& note);
 
+/// Lines for a note on settings.unset_variables, each after a line break: what a device's libraries
+/// would have made of them.
+std::string unset_variables_note(const RunSettings& settings);
+
 /// A model that a run keeps open, all its matrices.
 struct OpenModel {
   input::ModelFiles files;
