@@ -11,8 +11,9 @@
 namespace vindex::engine {
 
 /// The back end that settings.backend, devices, threads and blas_core ask for; a forward pass uses
-/// one device. `note` receives one line on what was chosen and why. Errors: DeviceError E-NO-GPU
-/// (70) where CUDA is demanded and absent.
+/// one device. `note` receives one line on what was chosen and why, and warnings. Errors:
+/// DeviceError (70): E-NO-GPU where CUDA is demanded and absent, E-SELF-TEST where it is demanded
+/// and gives wrong numbers.
 std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& settings,
                                                       std::string& note);
 
