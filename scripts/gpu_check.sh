@@ -9,10 +9,10 @@
 # all output (scripts/gpu_record.sh). Documents for bench/results lie in the archive.
 # Parts, in an order for a first test: harmless ones first, those that may hang last, each in a process of its own, so
 # that a kernel that traps or hangs costs only its own part and no earlier result:
-#   facts self-test suites agreement stages counters bench conformance decode end-to-end peers probe sanitizer racecheck
+#   facts self-test suites agreement stages counters bench conformance decode trace end-to-end peers probe sanitizer racecheck
 # Together they need more than nine minutes; parts that are cut off are reported. Three calls run all of them:
 #   run FOLDER first    facts self-test suites agreement stages bench counters racecheck
-#   run FOLDER second   facts self-test conformance decode end-to-end sanitizer racecheck
+#   run FOLDER second   facts self-test conformance decode trace end-to-end sanitizer racecheck
 #   run FOLDER third    facts self-test peers probe
 # Where the self-tests reject a kernel, later parts use the best remaining route, which the summary names. A suite that
 # fails is run again with synchronous launches, with a dump of the device, and under memcheck.
@@ -20,7 +20,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_parts=(facts self-test suites agreement stages counters bench conformance decode end-to-end peers probe sanitizer racecheck)
+all_parts=(facts self-test suites agreement stages counters bench conformance decode trace end-to-end peers probe sanitizer racecheck)
 
 # A borrowed machine is available for ten minutes; unpacking and the tables take some of them.
 all_seconds="${VINDEX_CHECK_SECONDS:-520}"
@@ -123,6 +123,7 @@ do_parts() {
       decode)
         part decode 90 "$do_part" probe decode 60 decode || true
         merge_into decode.json "$raw/decode.json" ;;
+      trace) part trace 75 "$do_part" trace || true ;;
       sanitizer)
         for one in memcheck initcheck synccheck; do
           part "sanitizer $one" 60 "$do_part" sanitize "$one" gpu_kernel_tests "$sanitizer_filter" || true
@@ -164,7 +165,7 @@ run() {
   local parts=("${@:-${all_parts[@]}}") code=0
   case "${parts[*]}" in
     first) parts=(facts self-test suites agreement stages bench counters racecheck) ;;
-    second) parts=(facts self-test conformance decode end-to-end sanitizer racecheck) ;;
+    second) parts=(facts self-test conformance decode trace end-to-end sanitizer racecheck) ;;
     third) parts=(facts self-test peers probe) ;;
   esac
   local one

@@ -234,6 +234,9 @@ bench_table() {
 
 end_to_end() { bench_case end-to-end 110 --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2; }
 
+# A forward pass against the host's, and its time.
+trace() { python3 scripts/gpu_trace.py "$stage/vindex" "$scratch/trace" --backend "$backend"; }
+
 peers() {
   python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 10 --answer-seconds 45 \
     --time-limit 220 --spectra trained,noise -o "$raw/peers.json"
