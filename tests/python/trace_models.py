@@ -10,6 +10,8 @@ SIZES = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_lay
              num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
 # Beyond the original context of every rope that has one, within it, and a single token.
 LENGTHS = (1, 40, 5, 24, 13)
+# Several blocks of keys and queries, a window of more than one.
+LONG_LENGTHS = (1500, 2, 700)
 EXPERTS = dict(num_experts_per_tok=2)
 LATENT = dict(num_key_value_heads=4, kv_lora_rank=20, q_lora_rank=24, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10,
               n_routed_experts=8, moe_intermediate_size=28, first_k_dense_replace=1, **EXPERTS)
@@ -65,7 +67,8 @@ def gpt_oss(**more):
                                                   "sliding_window": 7, **EXPERTS, **more})
 
 
-YARN = dict(factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=1.0)
+# Bases and contexts for which the ramp of YaRN has a width, and the bounds that rounding moves.
+YARN = dict(theta=30.0, factor=4.0, original_max_position_embeddings=32, beta_fast=2.0, beta_slow=1.0)
 LONG = dict(short_factor=[1.0, 1.05, 1.2, 1.5, 1.8, 2.0], long_factor=[1.0, 1.4, 2.0, 3.0, 5.0, 8.0],
             original_max_position_embeddings=16, factor=4.0)
 
@@ -82,6 +85,7 @@ def families():
         "llama_dynamic": llama(max_position_embeddings=16, **rope("dynamic", factor=4.0)),
         "llama_yarn": llama(**rope("yarn", **YARN)),
         "mistral": (t.MistralForCausalLM, t.MistralConfig(**SIZES, head_dim=16, sliding_window=8)),
+        "mistral_long": (t.MistralForCausalLM, t.MistralConfig(**{**SIZES, "max_position_embeddings": 2048}, head_dim=16, sliding_window=650)),
         "ministral": (t.MinistralForCausalLM, t.MinistralConfig(**SIZES, head_dim=16, sliding_window=8, layer_types=[
             "sliding_attention", "full_attention", "sliding_attention"])),
         "mixtral": (t.MixtralForCausalLM, t.MixtralConfig(**SIZES, num_local_experts=5, **EXPERTS)),
@@ -103,14 +107,15 @@ def families():
         "phi3_partial": phi3(**rope("default", partial_rotary_factor=0.5)),
         "phi3_longrope": phi3(original_max_position_embeddings=16, **rope("longrope", **LONG)),
         "deepseek_v2": deepseek_v2(topk_method="greedy"),
-        "deepseek_v2_plain_q_groups": deepseek_v2(q_lora_rank=None, topk_method="group_limited_greedy", n_group=4, topk_group=2),
+        "deepseek_v2_plain_q_groups": deepseek_v2(q_lora_rank=None, topk_method="group_limited_greedy", n_group=4, topk_group=1),
         "deepseek_v3": deepseek_v3(),
         # The two norms of latents keep 1e-6 there.
         "deepseek_v3_eps": deepseek_v3(rms_norm_eps=1e-2),
         "deepseek_v3_yarn": deepseek_v3(**rope("yarn", **YARN, mscale=1.0, mscale_all_dim=0.8)),
-        "kimi_k2": deepseek_v3(n_group=1, topk_group=1, **rope("yarn", theta=50000.0, **YARN, mscale=1.0, mscale_all_dim=1.0)),
-        "gpt_oss": gpt_oss(**rope("yarn", theta=150000.0, **YARN, truncate=False)),
-        "gpt_oss_truncated": gpt_oss(**rope("yarn", theta=1000.0, **YARN, truncate=True)),
+        "kimi_k2": deepseek_v3(n_group=1, topk_group=1, **rope("yarn", **YARN, mscale=1.0, mscale_all_dim=1.0)),
+        "gpt_oss": gpt_oss(**rope("yarn", **YARN, truncate=False)),
+        "gpt_oss_long": gpt_oss(max_position_embeddings=2048, num_key_value_heads=1, **rope("yarn", **YARN, truncate=False)),
+        "gpt_oss_truncated": gpt_oss(**rope("yarn", **YARN, truncate=True)),
         "olmoe": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, **EXPERTS)),
         "olmoe_normalised": (t.OlmoeForCausalLM, t.OlmoeConfig(**SIZES, num_experts=6, norm_topk_prob=True, clip_qkv=1.5, **EXPERTS)),
         "olmo2": (t.Olmo2ForCausalLM, t.Olmo2Config(**SIZES)),
@@ -131,7 +136,7 @@ def gemma3_with_vision():
 
 def encoded():
     """Name -> (class, configuration): what trace_encoded.py gives another form."""
-    return {"gpt_oss": gpt_oss(hidden_size=64, intermediate_size=96, **rope("yarn", theta=150000.0, **YARN, truncate=False)),
+    return {"gpt_oss": gpt_oss(hidden_size=64, intermediate_size=96, **rope("yarn", **YARN, truncate=False)),
             "deepseek_v3": deepseek_v3()}
 
 
@@ -182,7 +187,8 @@ def made(make, config, seed=17):
     return model
 
 
-def prompts(vocabulary=90, lengths=LENGTHS, seed=5):
+def prompts(name="", vocabulary=90, seed=5):
+    lengths = LONG_LENGTHS if name.endswith("_long") else LENGTHS
     generator = torch.Generator().manual_seed(seed)
     return [torch.randint(3, vocabulary, (length,), generator=generator).tolist() for length in lengths]
 

@@ -162,7 +162,7 @@ def check_family(name, make, config):
     shutil.rmtree(folder, ignore_errors=True)
     model = trace_models.made(make, config)
     model.save_pretrained(folder)
-    prompts = trace_models.prompts()
+    prompts = trace_models.prompts(name)
     want, choose = reference(model, prompts), Choice(model)
     check(want["logits"].std() > 0.1, name, "logits hardly differ")
     if name == "kimi_k2":
