@@ -1,5 +1,5 @@
 // Owns the steps of a transformer's layer that are not products: norms, rotations by position,
-// gates, caps, as pure functions on rows of float32 (sums and angles in float64).
+// gates, caps, as pure functions on rows of float32 (sums in float64).
 #pragma once
 
 #include "core/gating.hpp"
@@ -15,7 +15,8 @@ namespace vindex::measure {
 void rms_norm(std::span<const float> x, std::span<const float> weight, double eps, double offset,
               std::span<float> out);
 
-/// Cosines and sines of positions 0 to tokens - 1 times `factor`: [tokens, frequencies].
+/// Cosines and sines of positions 0 to tokens - 1 times `factor`: [tokens, frequencies]. Angles are
+/// products of float32, as in transformers.
 struct RotationTable {
   std::int64_t pairs = 0;
   std::vector<float> cosines, sines;

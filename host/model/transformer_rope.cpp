@@ -11,10 +11,13 @@ namespace vindex::model {
 
 namespace {
 
+/// In float32 step by step, as transformers computes them: at position 10^5 another rounding is an
+/// angle of 0.006.
 std::vector<double> plain_frequencies(double base, std::int64_t dims) {
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < dims; i += 2) {
-    frequencies.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(dims)));
+    const float exponent = static_cast<float>(i) / static_cast<float>(dims);
+    frequencies.push_back(1.0F / static_cast<float>(std::pow(base, static_cast<double>(exponent))));
   }
   return frequencies;
 }
