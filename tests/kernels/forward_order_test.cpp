@@ -8,6 +8,10 @@
 #include <emulated/device.hpp>
 #include <emulated/execution.hpp>
 
+/// What the loader looks up in the module.
+extern "C" vindex::measure::ForwardBackend* vindex_make_cuda_forward(std::int32_t device,
+                                                                     std::string* why);
+
 namespace vindex::test::forward_order_test {
 namespace {
 
@@ -107,6 +111,15 @@ TEST_F(ForwardOrder, TooLittleMemoryIsOutOfMemory) {
                                                       .head_dim = 64,
                                                       .value_dim = 64}),
                OutOfMemory);
+}
+
+TEST_F(ForwardOrder, TheModuleGivesADeviceThatIsThereAndAReasonForOneThatIsNot) {
+  std::string why;
+  const std::unique_ptr<measure::ForwardBackend> found(vindex_make_cuda_forward(0, &why));
+  ASSERT_NE(found, nullptr) << why;
+  EXPECT_EQ(found->info().name, "cuda");
+  EXPECT_EQ(vindex_make_cuda_forward(4711, &why), nullptr);
+  EXPECT_NE(why.find("4711"), std::string::npos) << why;
 }
 
 TEST_F(ForwardOrder, AKernelThatFaultsIsADeviceErrorThatNamesIt) {
