@@ -83,6 +83,10 @@ struct Attention {
   /// Queries, keys and values are kept within +-clip, behind these norms and before they turn; 0:
   /// they are not (olmoe).
   double clip = 0.0;
+  /// The query at position p is multiplied by 1 + growth ln(1 + floor(p / growth_context)); 0: it
+  /// is not (ministral3).
+  double growth = 0.0;
+  std::int64_t growth_context = 1;
 
   /// Latent attention: q from q_a, its norm and q_b (or from `q` alone); kv_a gives the latent
   /// (latent_rank) and behind it the key's rope.dims that all heads share; kv_b gives per head

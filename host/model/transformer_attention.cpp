@@ -32,9 +32,6 @@ AttentionReader::AttentionReader(const input::ModelFiles& files, const Transform
   if (keys.boolean({{"use_bidirectional_attention"}, {}}).value_or(false)) {
     keys.refuse("use_bidirectional_attention is true, where attention is causal");
   }
-  if (keys.is_gguf() && keys.number({{}, {"attention.temperature_scale"}}).value_or(0.0) != 0.0) {
-    keys.refuse("attention.temperature_scale is not known");
-  }
 }
 
 Attention AttentionReader::read(std::int32_t layer) {
@@ -55,6 +52,9 @@ Attention AttentionReader::read(std::int32_t layer) {
     out.rope = rope_of(windows_.is_sliding(layer) ? local_rope_ : rope_, out.head_dim);
     out.scale = plain_scale(out.head_dim);
     read_head_norms(layer, out);
+    out.growth = rope_.growth;
+    out.growth_context =
+        rope_.growth == 0.0 ? 1 : static_cast<std::int64_t>(rope_.original_context);
     out.clip = keys_.cap_or({{"clip_qkv"}, {"attention.clamp_kqv"}}, 0.0);
   }
   if (family.sinks) {

@@ -17,6 +17,7 @@ constexpr TransformerFamily kHuggingFaceDecoders[] = {
     {.names = "llama"},
     {.names = "mistral", .windows = WindowRule::kEvery, .window = 4096},
     {.names = "ministral", .windows = WindowRule::kTyped, .window = 4096},
+    {.names = "ministral3", .windows = WindowRule::kEvery, .growing = true, .norm_eps = 1e-5},
     {.names = "mixtral", .windows = WindowRule::kEvery, .norm_eps = 1e-5, .rope_base = 1e6},
     {.names = "qwen2",
      .windows = WindowRule::kAbove,
@@ -86,6 +87,7 @@ constexpr TransformerFamily kHuggingFaceDecoders[] = {
 // adds the offset of gemma's norms to their weights.
 constexpr TransformerFamily kGgufDecoders[] = {
     {.names = "llama", .windows = WindowRule::kEvery, .interleaved = true},
+    {.names = "mistral3", .windows = WindowRule::kEvery, .interleaved = true, .growing = true},
     {.names = "qwen2", .biased = true},
     {.names = "qwen2moe", .biased = true, .shared_gate = true},
     {.names = "qwen3 qwen3moe", .head_norms = HeadNorms::kEachHead},

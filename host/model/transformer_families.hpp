@@ -56,6 +56,7 @@ struct TransformerFamily {
   bool biased = false;         ///< q, k and v have biases
   bool shared_gate = false;    ///< the shared expert has a gate
   bool partial_rope = false;   ///< partial_rotary_factor is read
+  bool growing = false;        ///< queries grow with the position
   std::int64_t heads = 0;      ///< of attention where no key says how many; 0: one must
   double norm_offset = 0.0;    ///< transformer.hpp
   double norm_eps = 1e-6;      ///< where config.json says none

@@ -26,6 +26,7 @@ struct RopeSettings {
   /// What frequencies are divided by, empty or one for each pair: beyond original_context the
   /// second (kLongRope).
   std::vector<double> divisors, long_divisors;
+  double growth = 0.0;   ///< transformer.hpp, Attention; with original_context
   double partial = 1.0;  ///< share of a head's components that turns
 };
 

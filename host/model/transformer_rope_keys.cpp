@@ -186,13 +186,11 @@ RopeSettings settings_of_config(const TransformerKeys& keys, bool sliding) {
   }
   out.partial = object.positive("partial_rotary_factor")
                     .value_or(keys.positive_or({{"partial_rotary_factor"}, {}}, 1.0));
-  if (family.sinks && described == nullptr) {
+  if ((family.sinks || family.growing) && described == nullptr) {
     keys.refuse("there is no rope_parameters or rope_scaling");
   }
   out.scaling = scaling_of(keys, type.empty() ? "default" : type);
-  if (object.find("llama_4_scaling_beta") != nullptr) {
-    keys.refuse("queries that grow with the position (llama_4_scaling_beta) are not known");
-  }
+  out.growth = object.number("llama_4_scaling_beta").value_or(0.0);
   if (out.scaling == RopeScaling::kNone) {
     return out;
   }
@@ -267,9 +265,12 @@ void read_gguf_yarn(const TransformerKeys& keys, RopeSettings& out) {
   if (const auto said = keys.number({{}, {"rope.scaling.yarn_attn_factor"}})) {
     out.attention_factor = *said;
   }
-  // llama.cpp's converter writes a tenth of DeepSeek's mscale_all_dim, which mscale equals.
-  out.mscale_all_dim = 10.0 * keys.number({{}, {"rope.scaling.yarn_log_multiplier"}}).value_or(0.0);
-  out.mscale = out.mscale_all_dim;
+  // llama.cpp's converter writes a tenth of DeepSeek's mscale_all_dim, which mscale equals, and
+  // mistral3's as it is, beside an mscale of 1.
+  const double said = keys.number({{}, {"rope.scaling.yarn_log_multiplier"}}).value_or(0.0);
+  const bool latent = keys.family().latent;
+  out.mscale_all_dim = latent ? 10.0 * said : said;
+  out.mscale = latent ? out.mscale_all_dim : 1.0;
   // gpt-oss is trained without rounding the bounds of the ramp (config.json: truncate).
   out.truncate = !keys.family().sinks;
 }
@@ -292,6 +293,7 @@ RopeSettings settings_of_gguf(const input::ModelFiles& files, const TransformerK
   }
   out.divisors = stored_factors(files, keys, "rope_factors_short.weight");
   out.long_divisors = stored_factors(files, keys, "rope_factors_long.weight");
+  out.growth = keys.number({{}, {"attention.temperature_scale"}}).value_or(0.0);
   const auto context = context_of(keys);
   out.original_context = static_cast<double>(
       keys.count_if({{}, {"rope.scaling.original_context_length"}}).value_or(context.value_or(0)));
@@ -338,6 +340,12 @@ RopeSettings read_rope_settings(const input::ModelFiles& files, const Transforme
   if (!keys.family().partial_rope && settings.partial != 1.0) {
     keys.refuse(fmt::format("partial_rotary_factor is {}, which {} does not know", settings.partial,
                             printable(keys.family_name())));
+  }
+  const bool can_grow = keys.family().growing && settings.original_context > 1.0;
+  if (settings.growth != 0.0 && !can_grow) {
+    keys.refuse(
+        "queries that grow with the position (llama_4_scaling_beta, temperature_scale) "
+        "are not known of this family");
   }
   if (settings.scaling == RopeScaling::kYarn && !(settings.base > 1.0)) {
     keys.refuse(fmt::format("the base of rotations (rope) is {}", settings.base));

@@ -162,6 +162,33 @@ TEST(TransformerRope, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(outcome(R"({"rope_type": "yarn", "factor": 4.0, "mscale": true})"), "E-TRACE-KEY 78");
 }
 
+TEST(TransformerRope, QueriesOfMinistral3Grow) {
+  const std::string keys = R"({"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0,
+      "original_max_position_embeddings": 8, "mscale": 1.0, "mscale_all_dim": 1.0,
+      "llama_4_scaling_beta": 0.1})";
+  const Attention attention = turned(16, keys, "ministral3").read().layers[0].attention;
+  EXPECT_EQ(attention.growth, 0.1);
+  EXPECT_EQ(attention.growth_context, 8);
+  EXPECT_EQ(attention.rope.attention_factor, 1.0);
+  EXPECT_EQ(attention.scale, 0.25);
+  MadeDecoder gguf = MadeDecoder::gguf("mistral3", 1)
+                         .real("rope.freq_base", 1e6)
+                         .text("rope.scaling.type", "yarn")
+                         .real("rope.scaling.factor", 16.0)
+                         .number("rope.scaling.original_context_length", 8)
+                         .real("rope.scaling.yarn_log_multiplier", 1.0)
+                         .real("attention.temperature_scale", 0.1)
+                         .ends()
+                         .layer(kGgufLayer);
+  const Attention same = gguf.read().layers[0].attention;
+  EXPECT_EQ(same.growth, 0.1);
+  EXPECT_EQ(same.growth_context, 8);
+  EXPECT_TRUE(same.rope.interleaved);
+  EXPECT_EQ(same.rope.frequencies, attention.rope.frequencies);
+  EXPECT_EQ(same.rope.attention_factor, 1.0);
+  EXPECT_EQ(turned(16, "{}", "ministral3").outcome(), "E-TRACE-KEY 78");
+}
+
 TEST(TransformerRope, NamesTheTypeThatItDoesNotKnow) {
   EXPECT_NE(turned(16, R"({"rope_type": "spiral"})").message().find("spiral"), std::string::npos);
 }

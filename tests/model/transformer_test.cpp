@@ -387,6 +387,30 @@ TEST(TransformerFamilies, GptOssHasSinksAndInterleavedHalves) {
   EXPECT_EQ(third.down.bias.step, 1);
 }
 
+// gpt-oss is published so: blocks of codes out x in, biases beside them under their own names.
+TEST(TransformerFamilies, GptOssOfFourBitsKeepsItsBiases) {
+  MadeDecoder made =
+      MadeDecoder::config("gpt_oss",
+                          R"("num_experts_per_tok": 2,
+                             "rope_scaling": {"rope_type": "yarn", "factor": 32.0}, )",
+                          1)
+          .ends()
+          .layer(kPlainNorms + kPlainAttention +
+                 "self_attn.q_proj.bias 64 self_attn.k_proj.bias 32 self_attn.v_proj.bias 32 "
+                 "self_attn.o_proj.bias 32 self_attn.sinks 4 mlp.router 4x32 mlp.router.bias 4 "
+                 "mlp.experts.gate_up_proj_bias 4x64 mlp.experts.down_proj_bias 4x32");
+  const std::string stem = "model.layers.0.mlp.experts.";
+  for (const auto& [name, rows] : {std::pair("gate_up_proj", 64), std::pair("down_proj", 32)}) {
+    made.fixture->add(stem + name + "_blocks", decode::ElementType::kU8, {4, rows, 1, 16});
+    made.fixture->add(stem + name + "_scales", decode::ElementType::kU8, {4, rows, 1});
+  }
+  const Mixture mixture = *made.read().layers[0].mixture;
+  EXPECT_EQ(mixture.experts[1].up.weight.rows.first, 1);
+  EXPECT_EQ(mixture.experts[1].up.weight.rows.step, 2);
+  EXPECT_EQ(mixture.experts[1].up.bias.first, 64 + 1);
+  EXPECT_EQ(made.name(mixture.experts[1].down.bias), stem + "down_proj_bias");
+}
+
 TEST(TransformerFamilies, NamesAreInOrder) {
   for (const bool gguf : {false, true}) {
     const std::vector<std::string> names = traced_families(gguf);

@@ -5,6 +5,7 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace vindex::jobs {
 
@@ -69,6 +70,22 @@ void normalise_heads(const LayerTools& tools, const model::VectorRef& norm, std:
   }
 }
 
+/// Queries of whole prompts, longer the later they stand, where attention says so.
+void grow_queries(const model::Attention& attention, std::span<const std::int64_t> lengths,
+                  BlockRows& q) {
+  if (attention.growth == 0.0) {
+    return;
+  }
+  float* row = q.data();
+  for (const std::int64_t length : lengths) {
+    for (std::int64_t position = 0; position < length; ++position, row += q.width()) {
+      const auto periods = static_cast<double>(position / attention.growth_context);
+      const auto factor = static_cast<float>(1.0 + attention.growth * std::log1p(periods));
+      std::for_each(row, row + q.width(), [&](float& value) { value *= factor; });
+    }
+  }
+}
+
 /// Within +-clip, in place, where attention clips.
 void clip_values(const model::Attention& attention, std::int64_t tokens, BlockRows& rows) {
   if (attention.clip > 0.0) {
@@ -99,6 +116,7 @@ void attend_plainly(const LayerTools& tools, const model::Attention& attention,
   Rotations rotations(attention.rope, block.lengths);
   turn_heads(attention.rope, rotations, block.lengths,
              {q.data(), q.width(), 0, attention.heads, attention.head_dim});
+  grow_queries(attention, block.lengths, q);
   turn_heads(attention.rope, rotations, block.lengths,
              {k.data(), k.width(), 0, attention.kv_heads, attention.head_dim});
   attend_prompts(tools, attention, block.lengths,
