@@ -106,7 +106,11 @@ Ending run_edit(const EditFlags& flags, const Session& session) {
   say_warnings(session, result.warnings);
   file.report(
       session, flags.json, [&] { return edit::edit_json(result); },
-      [&](std::size_t columns) { return edit::edit_text(result, columns); });
+      [&](std::size_t columns) {
+        const bool wrote_model = !settings.output.empty() && !settings.as_lora;
+        return edit::edit_text(result, columns) +
+               (wrote_model ? cost_line(settings.model, settings.output, columns) : "");
+      });
   return {};
 }
 

@@ -56,7 +56,12 @@ Ending run_graft(const GraftFlags& flags, const Session& session) {
   const organ::GraftReport report = organ::graft_models(settings);
   file.report(
       session, flags.json, [&] { return organ::graft_json(report); },
-      [&](std::size_t columns) { return organ::graft_text(report, columns); });
+      [&](std::size_t columns) {
+        const bool wrote_model = report.outcome == organ::GraftOutcome::kWritten &&
+                                 report.written.files.front().ends_with(".gguf");
+        return organ::graft_text(report, columns) +
+               (wrote_model ? cost_line(settings.host, report.written.files.front(), columns) : "");
+      });
   return graft_ending(report);
 }
 

@@ -120,7 +120,13 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   }
   file.report(
       session, flags.json, [&] { return purify::purify_json(*source, result, targets); },
-      [&](std::size_t columns) { return purify::purify_text(*source, result, targets, columns); });
+      [&](std::size_t columns) {
+        // A folder of organs is no model that trace opens.
+        const bool wrote_model = targets.output.ends_with(".gguf") && targets.shard_bytes == 0 &&
+                                 result.changed_count() > 0;
+        return purify::purify_text(*source, result, targets, columns) +
+               (wrote_model ? cost_line(flags.model, targets.output, columns) : "");
+      });
   return {};
 }
 

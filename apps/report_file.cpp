@@ -5,6 +5,7 @@
 
 #include "core/output_target.hpp"
 #include "core/path_kind.hpp"
+#include "core/text_table.hpp"
 #include "engine/opening.hpp"
 #include <vindex/error.hpp>
 
@@ -15,6 +16,13 @@
 #include <utility>
 
 namespace vindex::apps {
+
+std::string cost_line(const std::string& model, const std::string& changed, std::size_t columns) {
+  return wrapped_text(fmt::format("what it cost: vindex trace {} --ids FILE --against {}",
+                                  printable(model), printable(changed)),
+                      columns, 2) +
+         "\n";
+}
 
 ReportFile::ReportFile(std::string path, std::string_view schema,
                        std::initializer_list<std::string> outputs)

@@ -11,6 +11,9 @@
 
 namespace vindex::apps {
 
+/// The command that says what it cost to make the model `changed` of `model`, a line to be printed.
+std::string cost_line(const std::string& model, const std::string& changed, std::size_t columns);
+
 /// A report is replaced by one of its own schema and by nothing else, so that no model, manifest or
 /// configuration can be lost to a slip of the name.
 class ReportFile {
