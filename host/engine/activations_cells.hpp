@@ -9,7 +9,7 @@
 
 #include <array>
 
-namespace vindex::jobs {
+namespace vindex::engine {
 
 inline constexpr std::array<results::ScaleColumn, 1> kActivationsScales = {
     {{"threshold", "share of the root mean square below which a value counts as near zero",
@@ -91,4 +91,4 @@ consteval std::size_t activations_array(std::string_view name) {
   return results::number_in(kActivationsArrays, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::engine

@@ -8,7 +8,7 @@
 
 #include <array>
 
-namespace vindex::jobs {
+namespace vindex::engine {
 
 inline constexpr std::array<results::ScaleColumn, 2> kRoutingScales = {
     {{"expert", "number of the expert"}, {"expert_other", "number of the other expert"}}};
@@ -143,4 +143,4 @@ consteval std::size_t routing_array(std::string_view name) {
   return results::number_in(kRoutingArrays, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::engine

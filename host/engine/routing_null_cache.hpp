@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::engine {
 
 template <typename Key, typename Value>
 class OnceCache {
@@ -95,4 +95,4 @@ class RoutingNullCache {
   OnceCache<Key, measure::MaximumNull> transition_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::engine

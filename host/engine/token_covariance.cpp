@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <stop_token>
 
-namespace vindex::jobs {
+namespace vindex::engine {
 
 namespace {
 
@@ -86,4 +86,4 @@ std::uint64_t TokenCovariance::memory_bytes(const measure::Backend& backend, std
   return gram + std::max(products + rows, cpu::symmetric_eigenvalues_bytes(shape.left));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::engine

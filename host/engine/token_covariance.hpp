@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::engine {
 
 /// Takes the tokens of one matrix in order; the eigenvalues of its covariance (times the number of
 /// tokens) at the end.
@@ -44,4 +44,4 @@ class TokenCovariance {
   std::vector<float> centred_;  ///< by tokens: all of them
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::engine

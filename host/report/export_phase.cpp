@@ -11,7 +11,7 @@
 
 #include "core/output_target.hpp"
 #include "core/path_kind.hpp"
-#include "jobs/routing/routing_cells.hpp"
+#include "engine/routing_cells.hpp"
 #include "results/output_path.hpp"
 #include "results/schema.hpp"
 #include <vindex/error.hpp>
@@ -60,21 +60,21 @@ Json phase3_document(const results::ShownCells& routing) {
   out["settings"] = attributes_of(routing);
   out["null_of"] = "uniform routing of as many tokens";
   Json& all = out["layers"] = Json::object();
-  std::vector<std::vector<double>> columns(jobs::kRoutingCells.size());
+  std::vector<std::vector<double>> columns(engine::kRoutingCells.size());
   for (const results::ShownRow& row : routing.rows) {
     Json entry = {{"status", row.status}, {"tokens", row.rows}, {"n_experts", row.cols}};
     if (!row.reason.empty()) {
       entry["reason"] = row.reason;
     }
-    for (std::size_t i = 0; i < jobs::kRoutingCells.size(); ++i) {
-      entry[std::string(jobs::kRoutingCells[i].name)] =
-          cell_json(jobs::kRoutingCells[i], row.cells[i]);
+    for (std::size_t i = 0; i < engine::kRoutingCells.size(); ++i) {
+      entry[std::string(engine::kRoutingCells[i].name)] =
+          cell_json(engine::kRoutingCells[i], row.cells[i]);
       if (!std::isnan(row.cells[i])) {
         columns[i].push_back(row.cells[i]);
       }
     }
-    entry["load"] = list_of(row.arrays[jobs::routing_array("load")], row.cols);
-    entry["mean_weight"] = list_of(row.arrays[jobs::routing_array("mean_weight")], row.cols);
+    entry["load"] = list_of(row.arrays[engine::routing_array("load")], row.cols);
+    entry["mean_weight"] = list_of(row.arrays[engine::routing_array("mean_weight")], row.cols);
     all[std::to_string(row.layer)] = std::move(entry);
   }
   Json& summary = out["summary"] = Json::object();
@@ -82,7 +82,7 @@ Json phase3_document(const results::ShownCells& routing) {
   for (const std::string_view name : {"load_cv", "load_entropy", "gini", "max_over_mean",
                                       "dead_experts", "router_entropy", "margin"}) {
     const std::vector<double>& values =
-        columns[results::column_number(jobs::kRoutingTable.cells, name)];
+        columns[results::column_number(engine::kRoutingTable.cells, name)];
     add_quantiles(summary, std::string(name).c_str(), values);
   }
   return out;

@@ -2,7 +2,7 @@
 // measured from, or null and the reason. Nothing is filled from a configuration.
 #include "export_phase.hpp"
 
-#include "jobs/activations/activations_cells.hpp"
+#include "engine/activations_cells.hpp"
 #include "jobs/cka/cka_cells.hpp"
 #include "jobs/cka/cka_findings.hpp"
 #include <vindex/error.hpp>
@@ -75,11 +75,11 @@ Entry sparsity(const results::ShownCells& shown) {
         return is_mlp(row) && i < row.arrays[array].size() ? row.arrays[array][i] : std::nan("");
       });
     };
-    const std::vector<double> values = column(jobs::activations_array("sparsity"));
+    const std::vector<double> values = column(engine::activations_array("sparsity"));
     layers = values.size();
     Json one = {{"t", scale->second.doubles[i]}};
     one.update(spread(values));
-    one["null"] = Json(measure::quantile(column(jobs::activations_array("sparsity_null")), 0.5));
+    one["null"] = Json(measure::quantile(column(engine::activations_array("sparsity_null")), 0.5));
     thresholds.push_back(std::move(one));
   }
   if (layers == 0) {
@@ -95,7 +95,7 @@ Entry sparsity(const results::ShownCells& shown) {
 }
 
 Entry concentration(const results::ShownCells& shown) {
-  const std::vector<double> mass = all_cells(shown, jobs::activations_cell("top8_mass"));
+  const std::vector<double> mass = all_cells(shown, engine::activations_cell("top8_mass"));
   if (mass.empty()) {
     return {.reason = "the dump has no logits"};
   }
@@ -105,15 +105,15 @@ Entry concentration(const results::ShownCells& shown) {
   return {.value = {{"what", "probability of the eight likeliest tokens, mean over positions"},
                     {"measured_from", source_of(shown)},
                     {"top8_mass", Json(mass.front())},
-                    {"top8_mass_null", one(jobs::activations_cell("top8_mass_null"))},
-                    {"output_entropy", one(jobs::activations_cell("output_entropy"))},
-                    {"output_entropy_null", one(jobs::activations_cell("output_entropy_null"))},
+                    {"top8_mass_null", one(engine::activations_cell("top8_mass_null"))},
+                    {"output_entropy", one(engine::activations_cell("output_entropy"))},
+                    {"output_entropy_null", one(engine::activations_cell("output_entropy_null"))},
                     {"null_of", "equal logits"}}};
 }
 
 Entry coherence(const results::ShownCells& shown) {
   const std::vector<double> adjacent =
-      all_cells(shown, jobs::activations_cell("gate_adjacent_cosine"));
+      all_cells(shown, engine::activations_cell("gate_adjacent_cosine"));
   if (adjacent.empty()) {
     return {.reason = "the activations were measured without --model, whose gate_proj it is of"};
   }
@@ -125,14 +125,14 @@ Entry coherence(const results::ShownCells& shown) {
               {"layers", adjacent.size()}};
   out.update(spread(adjacent));
   out["null"] = 0.0;
-  out["null_sd"] = median(jobs::activations_cell("gate_adjacent_cosine_null_sd"));
-  out["mean_abs_cosine"] = median(jobs::activations_cell("gate_mean_abs_cosine"));
-  out["mean_abs_cosine_null"] = median(jobs::activations_cell("gate_mean_abs_cosine_null"));
+  out["null_sd"] = median(engine::activations_cell("gate_adjacent_cosine_null_sd"));
+  out["mean_abs_cosine"] = median(engine::activations_cell("gate_mean_abs_cosine"));
+  out["mean_abs_cosine_null"] = median(engine::activations_cell("gate_mean_abs_cosine_null"));
   return {.value = std::move(out)};
 }
 
 Entry neuron_variance(const results::ShownCells& shown) {
-  const std::vector<double> values = mlp_cells(shown, jobs::activations_cell("neuron_variance"));
+  const std::vector<double> values = mlp_cells(shown, engine::activations_cell("neuron_variance"));
   if (values.empty()) {
     return {.reason = "the dump has no mlp.L (gate(x) * up(x))"};
   }

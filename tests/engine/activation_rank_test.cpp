@@ -1,7 +1,7 @@
 // The effective rank that products of Gaussians have, beside draws of them.
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "jobs/activations/token_covariance.hpp"
+#include "engine/token_covariance.hpp"
 #include "measure/activation_statistics.hpp"
 #include "measure/metrics.hpp"
 #include "measure/random_draws.hpp"
@@ -24,7 +24,7 @@ double drawn_rank(measure::Backend& backend, std::int64_t tokens, std::int64_t n
   measure::ActivationTotals totals(neurons);
   totals.add(values);
   const std::vector<double> means = totals.neuron_means();
-  TokenCovariance covariance(backend, tokens, means, 1, {});
+  engine::TokenCovariance covariance(backend, tokens, means, 1, {});
   covariance.add(decode::float32_view(values.data(), tokens, neurons), values);
   return covariance.effective_rank();
 }

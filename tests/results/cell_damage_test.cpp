@@ -4,7 +4,7 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include "jobs/routing/routing_cells.hpp"
+#include "engine/routing_cells.hpp"
 #include "report/cells_text.hpp"
 #include "report/export.hpp"
 #include "results/shown_cells.hpp"

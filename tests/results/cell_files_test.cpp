@@ -3,8 +3,8 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
+#include "engine/routing_cells.hpp"
 #include "jobs/experts/experts_cells.hpp"
-#include "jobs/routing/routing_cells.hpp"
 #include "results/results_reader.hpp"
 #include "results/square_array.hpp"
 #include <vindex/error.hpp>

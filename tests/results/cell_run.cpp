@@ -1,9 +1,9 @@
 #include "cell_run.hpp"
 
-#include "jobs/activations/activations_cells.hpp"
+#include "engine/activations_cells.hpp"
+#include "engine/routing_cells.hpp"
 #include "jobs/cka/cka_cells.hpp"
 #include "jobs/experts/experts_cells.hpp"
-#include "jobs/routing/routing_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -25,9 +25,9 @@ const CellTable& table_of(FileSchema schema) {
     case FileSchema::kCka:
       return jobs::kCkaTable;
     case FileSchema::kActivations:
-      return jobs::kActivationsTable;
+      return engine::kActivationsTable;
     default:
-      return jobs::kRoutingTable;
+      return engine::kRoutingTable;
   }
 }
 
@@ -140,14 +140,14 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
                                         : constant(run.scales.at(scale).size(), small(index, i));
   }
   if (run.schema == FileSchema::kRouting) {
-    row.cells[jobs::routing_cell("dead_experts")] = 0.0;
-    row.arrays[jobs::routing_array("mean_weight")] = ArrayCell();
+    row.cells[engine::routing_cell("dead_experts")] = 0.0;
+    row.arrays[engine::routing_array("mean_weight")] = ArrayCell();
   }
   if (run.schema == FileSchema::kExperts) {
     row.cells[jobs::experts_cell("experts")] = kExperts;
   }
   if (run.schema == FileSchema::kActivations) {
-    row.arrays[jobs::activations_array("sparsity")] =
+    row.arrays[engine::activations_array("sparsity")] =
         ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
   }
   if (run.schema == FileSchema::kCka) {

@@ -3,8 +3,8 @@
 #include "robustness_fixture.hpp"
 #include "sample_run.hpp"
 
-#include "jobs/activations/activations_cells.hpp"
-#include "jobs/routing/routing_cells.hpp"
+#include "engine/activations_cells.hpp"
+#include "engine/routing_cells.hpp"
 #include "report/cells_text.hpp"
 #include "report/export.hpp"
 #include "results/shown_cells.hpp"
@@ -63,13 +63,13 @@ TEST_F(ExportCells, CsvHasEveryNumberJsonTheArraysToo) {
   EXPECT_EQ(document["kind"], "routing");
   EXPECT_EQ(document["expert"], Json({0, 1, 2, 3}));
   const Json& row = document["entry"][1];
-  EXPECT_EQ(row["gini"].get<double>(), wanted.cells[jobs::routing_cell("gini")]);
+  EXPECT_EQ(row["gini"].get<double>(), wanted.cells[engine::routing_cell("gini")]);
   EXPECT_EQ(row["load"].get<std::vector<double>>(),
-            wanted.arrays[jobs::routing_array("load")].doubles);
+            wanted.arrays[engine::routing_array("load")].doubles);
   EXPECT_EQ(row["coactivation_lift"].size(), 4U);
   EXPECT_EQ(row["coactivation_lift"][0].size(), 4U);
   EXPECT_EQ(row["coactivation_lift"][1][2].get<float>(),
-            wanted.arrays[jobs::routing_array("coactivation_lift")].floats[6]);
+            wanted.arrays[engine::routing_array("coactivation_lift")].floats[6]);
   EXPECT_TRUE(row["mean_weight"][0].is_null());
   EXPECT_EQ(document["entry"][1]["status"], "measured");
 }
@@ -103,15 +103,15 @@ TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   std::vector<double> shares, gates, variances;
   for (std::int64_t row = 0; row < 4; ++row) {
     const ResultRow measured = cell_row(run, row);
-    shares.push_back(measured.arrays[jobs::activations_array("sparsity")].doubles[2]);
-    gates.push_back(measured.cells[jobs::activations_cell("gate_adjacent_cosine")]);
-    variances.push_back(measured.cells[jobs::activations_cell("neuron_variance")]);
+    shares.push_back(measured.arrays[engine::activations_array("sparsity")].doubles[2]);
+    gates.push_back(measured.cells[engine::activations_cell("gate_adjacent_cosine")]);
+    variances.push_back(measured.cells[engine::activations_cell("neuron_variance")]);
   }
   EXPECT_EQ(all["C1"]["measured_from"]["file"], activations);
   EXPECT_EQ(all["C1"]["thresholds"][2]["t"], 0.1);
   EXPECT_EQ(all["C1"]["thresholds"][2]["median"].get<double>(), measure::quantile(shares, 0.5));
   EXPECT_EQ(all["C2"]["top8_mass"].get<double>(),
-            cell_row(run, 0).cells[jobs::activations_cell("top8_mass")]);
+            cell_row(run, 0).cells[engine::activations_cell("top8_mass")]);
   EXPECT_EQ(all["C3"]["median"].get<double>(), measure::quantile(gates, 0.5));
   EXPECT_EQ(all["C4"]["neuron_variance"]["median"].get<double>(),
             measure::quantile(variances, 0.5));

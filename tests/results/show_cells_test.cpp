@@ -3,7 +3,7 @@
 #include "sample_run.hpp"
 
 #include "core/text_table.hpp"
-#include "jobs/activations/activations_cells.hpp"
+#include "engine/activations_cells.hpp"
 #include "jobs/cka/cka_cells.hpp"
 #include "jobs/cka/cka_findings.hpp"
 #include "report/cells_text.hpp"

@@ -1,7 +1,6 @@
 // Owns what a file of `vindex activations` is: its row of the table of kinds, what it promises
 // beyond its columns, and what is shown of it.
-#include "activations_cells.hpp"
-
+#include "engine/activations_cells.hpp"
 #include "results/file_checker.hpp"
 #include "results/member_columns.hpp"
 #include "results/schema.hpp"
@@ -15,6 +14,10 @@
 namespace vindex::jobs {
 
 namespace {
+
+using engine::activations_array;
+using engine::activations_cell;
+using engine::kActivationsTable;
 
 void check_activations(const results::RowRules& rules) {
   for (const std::string_view name : {"sparsity", "sparsity_null"}) {

@@ -2,13 +2,12 @@
 // and which of its rows are refused.
 #include "activations_job.hpp"
 
-#include "activations_cells.hpp"
 #include "gate_cosines.hpp"
-#include "token_covariance.hpp"
 
+#include "engine/activations_cells.hpp"
+#include "engine/activations_row.hpp"
 #include "engine/row_slabs.hpp"
 #include "engine/unit_stream.hpp"
-#include "measure/inner_products.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -22,8 +21,9 @@ namespace vindex::jobs {
 
 namespace {
 
-/// The covariance is of centred tokens: its null is of one row less.
-constexpr std::int64_t kCentredRows = 1;
+using engine::activations_cell;
+using engine::kActivationsArrays;
+using engine::kActivationsTable;
 
 bool is_logits(const model::MatrixRecord& record) { return record.role == model::kLogitsRole; }
 
@@ -33,7 +33,12 @@ std::string passed_over_text(std::int64_t count) {
 }
 
 std::int64_t step_of(const model::MatrixRecord& record) {
-  return measure::inner_product_rows(record.encoding, record.cols, true);
+  return engine::activations_step(record.encoding, record.cols);
+}
+
+measure::ActivationLaw law_of(const model::MatrixRecord& record) {
+  return record.role == model::kHiddenRole ? measure::ActivationLaw::kGaussian
+                                           : measure::ActivationLaw::kProduct;
 }
 
 }  // namespace
@@ -129,10 +134,9 @@ std::vector<engine::RowWork> ActivationsJob::works(const std::vector<std::int64_
     if (const model::MatrixRecord* record = dumped(row); record != nullptr) {
       work.workspace = engine::slab_memory(record->cols, step_of(*record), false);
       if (!is_logits(*record)) {
-        work.workspace += measure::ActivationTotals::memory_bytes(record->cols);
-        work.workspace += covariance_ ? TokenCovariance::memory_bytes(backend, record->rows,
-                                                                      record->cols, threads)
-                                      : 0;
+        const engine::CovarianceTools tools{*backends_.front(), nulls_, threads};
+        work.workspace += engine::activations_row_bytes(record->rows, record->cols,
+                                                        covariance_ ? &tools : nullptr);
       }
     }
     for (const model::FeatureMatrix& gate : layers_[static_cast<std::size_t>(row)].gates) {
@@ -151,88 +155,6 @@ std::vector<engine::RowWork> ActivationsJob::works(const std::vector<std::int64_
 
 std::unique_ptr<measure::StagingBuffer> ActivationsJob::make_staging(std::size_t bytes) {
   return backends_.front()->make_staging(bytes);
-}
-
-void ActivationsJob::add_values(engine::UnitStream& unit, measure::Backend& backend,
-                                std::int32_t threads, std::int64_t number,
-                                results::ResultRow& row) {
-  const model::MatrixRecord& record = *dumped(number);
-  measure::MatrixInput& input = *unit.input(0);
-  measure::ActivationTotals totals(record.cols);
-  engine::for_each_slab(
-      input, step_of(record),
-      [&](const auto& /*slab*/, std::span<const float> values) { totals.add(values); });
-  if (!totals.is_finite()) {
-    row.status = measure::Status::kNotFinite;
-    engine::add_reason(row, "values that are not finite: no statistics of them");
-    return;
-  }
-  const std::vector<double> means = totals.neuron_means();
-  measure::ActivationSpread spread(totals);
-  std::optional<TokenCovariance> covariance;
-  if (covariance_ && record.rows > kCentredRows) {
-    covariance.emplace(backend, record.rows, means, threads, unit.stop_token());
-  }
-  engine::for_each_slab(input, step_of(record),
-                        [&](const decode::EncodedMatrix& slab, std::span<const float> values) {
-                          spread.add(values);
-                          if (covariance) {
-                            covariance->add(slab, values);
-                          }
-                        });
-  const measure::ActivationLaw law = record.role == model::kHiddenRole
-                                         ? measure::ActivationLaw::kGaussian
-                                         : measure::ActivationLaw::kProduct;
-  const measure::ActivationNulls nulls = measure::activation_nulls(law, record.rows, record.cols);
-  const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
-  set(activations_cell("hoyer"), totals.hoyer());
-  set(activations_cell("hoyer_null"), nulls.hoyer);
-  set(activations_cell("hoyer_token"), totals.hoyer_token());
-  set(activations_cell("hoyer_token_null"), nulls.hoyer_token);
-  set(activations_cell("neuron_variance"), spread.neuron_variance());
-  set(activations_cell("neuron_variance_null"), nulls.neuron_variance * totals.mean_square());
-  set(activations_cell("dead_neurons"), static_cast<double>(totals.dead_neurons()));
-  set(activations_cell("dead_neurons_null"), nulls.dead_neurons);
-  set(activations_cell("kurtosis"), spread.kurtosis());
-  set(activations_cell("kurtosis_null"), nulls.kurtosis);
-  set(activations_cell("mean_square"), totals.mean_square());
-  if (covariance) {
-    // Tokens that are all alike leave rounding alone.
-    set(activations_cell("effective_rank"),
-        totals.varies() ? covariance->effective_rank() : std::nan(""));
-    const double gaussian =
-        nulls_.of(record.rows - kCentredRows, record.cols)[measure::Metric::kEffectiveRank];
-    set(activations_cell("effective_rank_null"),
-        measure::effective_rank_null(law, record.rows, record.cols, gaussian));
-  }
-  add_reasons(record, totals, row);
-  const auto sparsity = spread.sparsity();
-  row.arrays[activations_array("sparsity")] =
-      results::ArrayCell(std::vector<double>(sparsity.begin(), sparsity.end()));
-  row.arrays[activations_array("sparsity_null")] =
-      results::ArrayCell(std::vector<double>(nulls.sparsity.begin(), nulls.sparsity.end()));
-}
-
-/// Why numbers of the values are NaN.
-void ActivationsJob::add_reasons(const model::MatrixRecord& record,
-                                 const measure::ActivationTotals& totals,
-                                 results::ResultRow& row) const {
-  const auto is_missing = [&](std::size_t cell) { return std::isnan(row.cells[cell]); };
-  if (totals.mean_square() == 0.0) {
-    engine::add_reason(row, "zeros alone: no shape (hoyer, kurtosis, effective_rank)");
-    return;
-  }
-  if (is_missing(activations_cell("hoyer_token"))) {
-    engine::add_reason(row, "one neuron: a token has no sparseness");
-  }
-  if (is_missing(activations_cell("kurtosis"))) {
-    engine::add_reason(row, "all values are equal: no kurtosis");
-  }
-  if (covariance_ && is_missing(activations_cell("effective_rank"))) {
-    engine::add_reason(row, record.rows == kCentredRows ? "one token: no covariance"
-                            : totals.varies() ? "values too large for a covariance in float32"
-                                              : "all tokens are identical: no effective rank");
-  }
 }
 
 void ActivationsJob::add_logits(engine::UnitStream& unit, results::ResultRow& row) const {
@@ -342,7 +264,9 @@ void ActivationsJob::process(engine::UnitStream& unit, std::size_t device, engin
       if (is_logits(*record)) {
         add_logits(unit, row);
       } else {
-        add_values(unit, backend, threads, number, row);
+        const engine::CovarianceTools tools{backend, nulls_, threads};
+        engine::add_activations(*unit.input(0), law_of(*record), covariance_ ? &tools : nullptr,
+                                unit.stop_token(), row);
       }
       unit.require_read(0);
       unit.input(0)->release();

@@ -44,10 +44,6 @@ class ActivationsJob final : public engine::Job {
   const model::MatrixRecord* dumped(std::int64_t row) const;
   std::vector<engine::MatrixRef> matrices(std::int64_t row) const;
   std::int32_t threads_of_one(std::size_t device) const;
-  void add_values(engine::UnitStream& unit, measure::Backend& backend, std::int32_t threads,
-                  std::int64_t number, results::ResultRow& row);
-  void add_reasons(const model::MatrixRecord& record, const measure::ActivationTotals& totals,
-                   results::ResultRow& row) const;
   void add_logits(engine::UnitStream& unit, results::ResultRow& row) const;
   void add_gates(engine::UnitStream& unit, measure::Backend& backend, std::int32_t threads,
                  std::int64_t number, results::ResultRow& row) const;
@@ -58,7 +54,7 @@ class ActivationsJob final : public engine::Job {
   std::vector<ActivationLayer> layers_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;
   bool covariance_;
-  measure::NullCache nulls_;
+  mutable measure::NullCache nulls_;  ///< thread-safe
 };
 
 }  // namespace vindex::jobs

@@ -2,10 +2,10 @@
 // description.
 #include "activations_run.hpp"
 
-#include "activations_cells.hpp"
 #include "activations_job.hpp"
 
 #include "blas/blas_library.hpp"
+#include "engine/activations_cells.hpp"
 #include "engine/description_parts.hpp"
 #include "model/selection.hpp"
 #include <vindex/error.hpp>
@@ -120,7 +120,7 @@ results::RunDescription describe_activations(
       {"nulls", std::string("closed forms and quadrature; effective_rank of mlp to 0.5 %")}};
   if (model != nullptr) {
     run.attributes.push_back({"gates_of", settings.model});
-    run.optional_columns = results::optional_names(kActivationsCells);
+    run.optional_columns = results::optional_names(engine::kActivationsCells);
   }
   run.scales = {{"threshold", results::ScaleValues(std::vector<double>(measure::kNearZero.begin(),
                                                                        measure::kNearZero.end()))}};

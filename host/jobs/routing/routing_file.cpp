@@ -1,7 +1,6 @@
 // Owns what a file of `vindex routing` is: its row of the table of kinds, what it promises beyond
 // its columns, and what is shown of it.
-#include "routing_cells.hpp"
-
+#include "engine/routing_cells.hpp"
 #include "results/file_checker.hpp"
 #include "results/member_columns.hpp"
 #include "results/schema.hpp"
@@ -15,6 +14,9 @@
 namespace vindex::jobs {
 
 namespace {
+
+using engine::routing_array;
+using engine::routing_cell;
 
 void check_routing(const results::RowRules& rules) {
   const results::ArrayCell load = rules.array(routing_array("load"));
@@ -88,7 +90,7 @@ results::Schema routing_schema() {
           .name_column = "tensor",
           .outcome = "measured",
           .members = results::kCellMembers,
-          .cells = &kRoutingTable,
+          .cells = &engine::kRoutingTable,
           .check = check_routing_file,
           .summarise = routing_summary};
 }

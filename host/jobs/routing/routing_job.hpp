@@ -2,10 +2,9 @@
 // the MoE layer before it is read in lock-step, for transitions.
 #pragma once
 
-#include "routing_null_cache.hpp"
-
 #include "engine/job.hpp"
-#include "measure/routing_statistics.hpp"
+#include "engine/routing_null_cache.hpp"
+#include "engine/routing_row.hpp"
 #include "model/dump.hpp"
 
 #include <cstdint>
@@ -16,8 +15,7 @@ namespace vindex::jobs {
 /// One layer of the dump, and how its tokens are routed.
 struct RoutedLayer {
   std::int64_t matrix = 0;  ///< of the dump
-  RouterRule rule;          ///< biased only where `bias` is there
-  std::vector<float> bias;  ///< per expert
+  engine::LayerRouter router;
 };
 
 class RoutingJob final : public engine::Job {
@@ -42,7 +40,7 @@ class RoutingJob final : public engine::Job {
   std::vector<RoutedLayer> layers_;
   std::int64_t scale_;
   std::int32_t threads_;
-  RoutingNullCache nulls_;
+  engine::RoutingNullCache nulls_;
 };
 
 }  // namespace vindex::jobs

@@ -1,12 +1,13 @@
 // Owns the steps of a routing run: dump, rule and bias, layers, the description.
 #include "routing_run.hpp"
 
-#include "routing_cells.hpp"
 #include "routing_job.hpp"
 
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/opening.hpp"
+#include "engine/routing_cells.hpp"
+#include "measure/routing_statistics.hpp"
 #include "model/read_router_rule.hpp"
 #include <vindex/error.hpp>
 
@@ -76,15 +77,17 @@ std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource
     }
     RoutedLayer layer;
     layer.matrix = matrix;
-    layer.rule = source.routers.rule;
+    layer.router.rule = source.routers.rule;
     const auto bias = source.routers.bias_tensors.find(record.layer);
-    layer.rule.biased = layer.rule.biased && bias != source.routers.bias_tensors.end();
-    if (layer.rule.biased) {
-      layer.bias = model::read_router_bias(*source.files, bias->second);
+    layer.router.rule.biased =
+        layer.router.rule.biased && bias != source.routers.bias_tensors.end();
+    if (layer.router.rule.biased) {
+      layer.router.bias = model::read_router_bias(*source.files, bias->second);
     } else if (source.routers.expects_bias) {
       without_bias.push_back(record.layer);
     }
-    measure::TokenRouter checked(layer.rule, record.cols, layer.bias);  // its errors, early
+    measure::TokenRouter checked(layer.router.rule, record.cols,
+                                 layer.router.bias);  // its errors, early
     layers.push_back(std::move(layer));
   }
   if (std::string warning = bias_warning(without_bias, source.routers.family); !warning.empty()) {
@@ -135,7 +138,7 @@ results::RunDescription describe_routing(const RoutingSettings& settings, const 
   run.environment_json = engine::environment(settings.run, reader, {}, threads).dump(1);
   run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
   // What files have since version 1.1.
-  run.optional_columns = results::optional_names(kRoutingCells, kRoutingArrays);
+  run.optional_columns = results::optional_names(engine::kRoutingCells, engine::kRoutingArrays);
   run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
   if (!settings.model.empty()) {
     run.attributes.push_back({"rule_of", settings.model});
