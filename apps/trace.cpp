@@ -26,7 +26,10 @@ jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& sessi
   jobs::TraceSettings settings = flags.settings;
   settings.dump = jobs::dump_choice(flags.keep, flags.layers, flags.type, flags.format);
   settle_backend(settings.run, flags.backend);
-  settings.run.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
+  const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  settings.run.ram_budget = budget.bytes;
+  settings.run.ram_budget_source = budget.source_text();
+  settings.run.command = session.arguments;
   return settings;
 }
 
@@ -63,6 +66,8 @@ void add_trace(CLI::App& app, Session& session) {
       "Run prompts through a model, layer by layer, and keep its activations\n\n"
       "Examples:\n  vindex trace MODEL --ids prompts.jsonl -o dump\n"
       "  vindex trace MODEL --ids prompts.jsonl -o dump --keep hidden --layers 0,8-15\n"
+      "  vindex trace MODEL --ids text.jsonl --against EDITED      what an edit cost\n"
+      "  vindex trace MODEL --ids prompts.jsonl --statistics statistics.h5\n"
       "  vindex trace MODEL.gguf --ids prompts.jsonl -o dump --format safetensors --dtype bf16\n"
       "One layer's weights are in memory at a time. The same command again goes on after the last "
       "layer that was finished. cka, activations and routing read the dump.");
@@ -71,7 +76,17 @@ void add_trace(CLI::App& app, Session& session) {
                    "Prompts as token ids: JSON lines {\"ids\": [1, 5, 9]} or [1, 5, 9], or one "
                    "prompt as .npy")
       ->required();
-  verb->add_option("-o,--output", settings.run.output, "Folder of arrays to write")->required();
+  verb->add_option("-o,--output", settings.run.output, "Folder of arrays to write");
+  verb->add_flag("--loss", settings.losses,
+                 "What the tokens that came cost: -ln p, mean, error by prompt, perplexity");
+  verb->add_option("--against", settings.against,
+                   "A model that MODEL judges on the same prompts: loss, KL divergence, the same "
+                   "first choice");
+  verb->add_option("--statistics", settings.statistics,
+                   "Results file of statistics by layer (routing, activations, CKA), for which no "
+                   "activations are kept");
+  verb->add_flag("--covariance", settings.covariance,
+                 "Effective ranks in --statistics too, which take as long as small layers do");
   verb->add_option("--keep", flags->keep,
                    "Of hidden, mlp, router_logits, logits (default: all but logits)");
   add_layers(*verb, flags->layers, "Layers whose arrays are kept, for example 0,8-15");
@@ -85,6 +100,8 @@ void add_trace(CLI::App& app, Session& session) {
   verb->add_flag("--restart", settings.run.restart, "Begin anew, whatever an earlier run has kept");
   verb->add_option("--model-config", settings.run.model_config,
                    "config.json of a single .safetensors");
+  verb->add_option("--against-config", settings.against_config,
+                   "config.json of --against, where that is a single .safetensors");
   add_backend_flags(*verb, flags->backend, "auto, cpu or cuda", "CUDA device");
   add_threads(*verb, settings.run.threads, "CPU threads (0: every core)");
   add_ram_budget(*verb, flags->ram_budget);

@@ -31,6 +31,7 @@ _MAIN = {
     "cka": "layer",
     "activations": "layer",
     "routing": "layer",
+    "trace": "layer",
 }
 _T = TypeVar("_T")
 
@@ -78,7 +79,7 @@ class Results:
 
     Attributes:
         path: the file.
-        kind: "results", "compare", "experts", "cka", "activations" or "routing".
+        kind: "results", "compare", "experts", "cka", "activations", "routing" or "trace".
         schema_version: "1.3".
         attributes: the attributes of the file: `model`, `mode`, `backend`, `matrices_total`, ...
         tables: every table by its name, as pandas: {"matrix": ..., "layer": ..., "tensor": ...}.

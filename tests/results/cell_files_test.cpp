@@ -179,7 +179,8 @@ TEST_P(CellFiles, ColumnsThatWereNotAskedForAreNotThere) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles,
                          ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting),
+                                           FileSchema::kActivations, FileSchema::kRouting,
+                                           FileSchema::kTrace),
                          [](const auto& kind) { return std::string(writing_verb(kind.param)); });
 
 TEST(CellArrays, BulkBeyondTheLimitIsPublished) {

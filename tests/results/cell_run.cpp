@@ -4,6 +4,7 @@
 #include "engine/routing_cells.hpp"
 #include "jobs/cka/cka_cells.hpp"
 #include "jobs/experts/experts_cells.hpp"
+#include "jobs/trace/trace_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -26,6 +27,8 @@ const CellTable& table_of(FileSchema schema) {
       return jobs::kCkaTable;
     case FileSchema::kActivations:
       return engine::kActivationsTable;
+    case FileSchema::kTrace:
+      return jobs::kTraceTable;
     default:
       return engine::kRoutingTable;
   }
@@ -82,6 +85,7 @@ RunDescription cell_run(FileSchema schema, std::int32_t layers) {
   const char* role = schema == FileSchema::kExperts   ? "gate_proj"
                      : schema == FileSchema::kCka     ? "hidden"
                      : schema == FileSchema::kRouting ? "router_logits"
+                     : schema == FileSchema::kTrace   ? "hidden"
                                                       : "mlp";
   for (std::int32_t layer = 0; layer < layers; ++layer) {
     model::MatrixRecord record;
@@ -148,6 +152,12 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
   }
   if (run.schema == FileSchema::kActivations) {
     row.arrays[engine::activations_array("sparsity")] =
+        ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
+  }
+  if (run.schema == FileSchema::kTrace) {
+    row.cells[jobs::trace_cell("pooled_prompts")] = kExperts;
+    row.cells[jobs::trace_cell("perplexity")] = std::exp(row.cells[jobs::trace_cell("loss")]);
+    row.arrays[jobs::trace_array("sparsity")] =
         ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
   }
   if (run.schema == FileSchema::kCka) {

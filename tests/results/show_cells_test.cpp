@@ -83,7 +83,8 @@ TEST_P(ShowCells, ARunIsShownBeforeItEnds) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ShowCells,
                          ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting),
+                                           FileSchema::kActivations, FileSchema::kRouting,
+                                           FileSchema::kTrace),
                          [](const auto& kind) { return std::string(writing_verb(kind.param)); });
 
 TEST(ShowCka, TellsOfDepthsAndStages) {

@@ -110,7 +110,8 @@ TEST_P(ShowTop, AStatisticIsLeftOutWithItsNull) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop,
                          ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting),
+                                           FileSchema::kActivations, FileSchema::kRouting,
+                                           FileSchema::kTrace),
                          [](const auto& kind) { return std::string(writing_verb(kind.param)); });
 
 }  // namespace

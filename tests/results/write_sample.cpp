@@ -9,13 +9,15 @@
 
 int main(int count, char** arguments) {
   if (count != 3) {
-    std::fputs("usage: write_sample PATH default|fast|experts|cka|activations|routing\n", stderr);
+    std::fputs("usage: write_sample PATH default|fast|experts|cka|activations|routing|trace\n",
+               stderr);
     return 64;
   }
   try {
     using vindex::results::FileSchema;
     for (const FileSchema schema :
-         {FileSchema::kExperts, FileSchema::kCka, FileSchema::kActivations, FileSchema::kRouting}) {
+         {FileSchema::kExperts, FileSchema::kCka, FileSchema::kActivations, FileSchema::kRouting,
+          FileSchema::kTrace}) {
       if (arguments[2] == std::string(vindex::results::writing_verb(schema))) {
         vindex::results::testing::write_cells(arguments[1],
                                               vindex::results::testing::cell_run(schema));

@@ -8,20 +8,20 @@
 namespace vindex::jobs {
 
 StageInputs::StageInputs(engine::UnitStream& unit, const std::vector<std::int64_t>& matrices,
-                         const input::ModelFiles& files)
-    : unit_(unit), matrices_(matrices), files_(files), used_(matrices.size()) {}
+                         const input::ModelFiles& files, std::size_t first)
+    : unit_(unit), matrices_(matrices), files_(files), first_(first), used_(matrices.size()) {}
 
 measure::MatrixInput& StageInputs::matrix(std::int64_t index) {
   const auto found = std::find(matrices_.begin(), matrices_.end(), index);
   expects(found != matrices_.end(), "a matrix of the stage");
   const auto i = static_cast<std::size_t>(found - matrices_.begin());
   if (!used_[i]) {
-    unit_.wait(i);
-    unit_.require_read(i);
+    unit_.wait(first_ + i);
+    unit_.require_read(first_ + i);
     used_[i] = true;
   }
-  expects(unit_.input(i) != nullptr, "an input without an error");
-  return *unit_.input(i);
+  expects(unit_.input(first_ + i) != nullptr, "an input without an error");
+  return *unit_.input(first_ + i);
 }
 
 std::span<const float> StageInputs::vector(const model::VectorRef& ref) {
@@ -39,10 +39,10 @@ std::span<const float> StageInputs::vector(const model::VectorRef& ref) {
 void StageInputs::finish() {
   for (std::size_t i = 0; i < matrices_.size(); ++i) {
     if (used_[i]) {
-      unit_.require_read(i);
+      unit_.require_read(first_ + i);
     }
-    if (unit_.input(i) != nullptr) {
-      unit_.input(i)->release();
+    if (unit_.input(first_ + i) != nullptr) {
+      unit_.input(first_ + i)->release();
     }
   }
 }

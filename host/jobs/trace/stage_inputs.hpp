@@ -21,9 +21,9 @@ namespace vindex::jobs {
 /// What a stage works with: matrices of ModelIndex::matrices, each once, in the order of their use.
 class StageInputs final : public StageWeights {
  public:
-  /// `unit` has `matrices` as its own, in their order. All must outlive it.
+  /// `unit` has `matrices` as its own, in their order, from number `first` on. All must outlive it.
   StageInputs(engine::UnitStream& unit, const std::vector<std::int64_t>& matrices,
-              const input::ModelFiles& files);
+              const input::ModelFiles& files, std::size_t first = 0);
 
   /// Waits for it at the first call. Errors: those of reading it; Stopped; expects() one of the
   /// stage.
@@ -38,6 +38,7 @@ class StageInputs final : public StageWeights {
   engine::UnitStream& unit_;
   const std::vector<std::int64_t>& matrices_;
   const input::ModelFiles& files_;
+  std::size_t first_;
   std::vector<bool> used_;
   std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t, std::int64_t>, std::vector<float>>
       vectors_;

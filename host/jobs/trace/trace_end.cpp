@@ -1,8 +1,7 @@
-// Owns the stage of the output matrix.
+// Owns the stage of the output matrix, or of both.
 #include "trace_end.hpp"
 
 #include "stage_inputs.hpp"
-#include "trace_logits.hpp"
 #include "trace_plan.hpp"
 
 #include "engine/matrix_pass.hpp"
@@ -13,28 +12,72 @@
 
 namespace vindex::jobs {
 
-TraceEndOutcome finish_trace(const ForwardModel& model, const TracePrompts& prompts,
-                             const TokenRows& states, const ForwardOptions& options,
+namespace {
+
+std::vector<std::int64_t> output_of(const ForwardModel& model) {
+  return {model.transformer.output.matrix};
+}
+
+std::uint64_t linear_of(const ForwardModel& model) {
+  const model::MatrixRecord& matrix =
+      model.index.matrices[static_cast<std::size_t>(model.transformer.output.matrix)];
+  return model.backend.linear_bytes(matrix.stored_rows(), matrix.stored_cols());
+}
+
+/// One row that has the output matrices of all models.
+std::vector<engine::RowWork> logits_works(std::span<const TracedModel* const> models) {
+  std::vector<engine::RowWork> works;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const ForwardModel& model = models[i]->model;
+    const std::vector<TraceStage> stages = {
+        {.matrices = output_of(model), .name = "logits", .cost = 1.0}};
+    std::vector<engine::RowWork> own = stage_works(stages, model.index, model.backend);
+    if (i == 0) {
+      works = std::move(own);
+      works.front().reading = engine::Reading::kWhole;
+      continue;
+    }
+    engine::RowWork& all = works.front();
+    all.matrices.push_back({static_cast<std::int32_t>(i), own.front().matrices.front().matrix});
+    all.read_bytes += own.front().read_bytes;
+    all.slot = std::max(all.slot, own.front().slot);
+    all.packed += own.front().packed;
+    all.streamed += own.front().streamed;
+  }
+  return works;
+}
+
+}  // namespace
+
+TraceEndOutcome finish_trace(const TracedModel& a, const TracedModel* b, bool losses,
+                             const TracePrompts& prompts, const ForwardOptions& options,
                              std::int32_t threads, std::span<TraceObserver* const> observers,
                              const engine::RunHooks& hooks) {
   const bool wanted =
+      losses || b != nullptr ||
       std::any_of(observers.begin(), observers.end(),
                   [](const TraceObserver* observer) { return observer->wants_logits(); });
   if (!wanted) {
     return {};
   }
-  const model::Transformer& transformer = model.transformer;
-  const std::int64_t output = transformer.output.matrix;
-  const std::vector<TraceStage> stages = {{.matrices = {output}, .name = "logits", .cost = 1.0}};
-  std::vector<engine::RowWork> works = stage_works(stages, model.index, model.backend);
-  works.front().reading = engine::Reading::kWhole;
-  const model::MatrixRecord& matrix = model.index.matrices[static_cast<std::size_t>(output)];
-  const std::uint64_t linear =
-      model.backend.linear_bytes(matrix.stored_rows(), matrix.stored_cols());
+  std::vector<const TracedModel*> models = {&a};
+  if (b != nullptr) {
+    models.push_back(b);
+  }
+  engine::ModelViews views;
+  std::uint64_t linear = 0;
+  std::int64_t hidden = 0;
+  for (const TracedModel* const one : models) {
+    views.push_back({&one->model.files, &one->model.index});
+    linear = std::max(linear, linear_of(one->model));
+    hidden = std::max(hidden, one->model.transformer.hidden);
+  }
+  const std::vector<engine::RowWork> works = logits_works(models);
   const std::uint64_t whole = works.front().packed + input::kDirectAlignment;
   const std::uint64_t weights = std::min(whole, works.front().streamed);
   const auto plan_within = [&](std::uint64_t bytes) {
-    return plan_logits(prompts.tokens(), transformer.hidden, transformer.vocabulary, 1, bytes);
+    return plan_logits(prompts.tokens(), hidden, a.model.transformer.vocabulary, std::ssize(models),
+                       bytes);
   };
   const std::uint64_t beside = options.held + linear;
   const LogitsPlan least = plan_within(0);
@@ -47,18 +90,31 @@ TraceEndOutcome finish_trace(const ForwardModel& model, const TracePrompts& prom
                                     .held = beside + plan.bytes,
                                     .in_order = true,
                                     .reading = options.reading};
-  const engine::ModelViews views = {{&model.files, &model.index}};
+  TraceEndOutcome out;
   const engine::RunOutcome done = engine::pass_over(
       views, works, pass,
       [&](std::size_t /*i*/, engine::UnitStream& unit) {
-        StageInputs inputs(unit, stages.front().matrices, model.files);
-        const LayerTools tools{transformer, inputs, model.backend, unit.stop_token()};
-        const LogitsOf of{tools, states};
-        (void)trace_logits(of, nullptr, {prompts.ids, prompts.lengths}, plan, threads, observers);
+        const std::vector<std::int64_t> output_a = output_of(a.model);
+        StageInputs inputs(unit, output_a, a.model.files);
+        const LayerTools tools{a.model.transformer, inputs, a.model.backend, unit.stop_token()};
+        const LogitsOf of_a{tools, a.states};
+        if (b == nullptr) {
+          out.findings = trace_logits(of_a, nullptr, prompts, plan, threads, observers);
+        } else {
+          const std::vector<std::int64_t> output_b = output_of(b->model);
+          StageInputs others(unit, output_b, b->model.files, 1);
+          const LayerTools other_tools{b->model.transformer, others, b->model.backend,
+                                       unit.stop_token()};
+          const LogitsOf of_b{other_tools, b->states};
+          out.findings = trace_logits(of_a, &of_b, prompts, plan, threads, observers);
+          others.finish();
+        }
         inputs.finish();
       },
       hooks);
-  return {.stopped = done.stopped, .reading = done.reading};
+  out.stopped = done.stopped;
+  out.reading = done.reading;
+  return out;
 }
 
 }  // namespace vindex::jobs

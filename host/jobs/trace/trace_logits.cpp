@@ -27,12 +27,12 @@ struct Position {
 };
 
 /// The token that comes behind each row in its prompt; -1 behind the last.
-std::vector<std::int64_t> next_tokens(const TracedTokens& tokens) {
-  std::vector<std::int64_t> next(tokens.ids.size(), -1);
+std::vector<std::int64_t> next_tokens(const TracePrompts& prompts) {
+  std::vector<std::int64_t> next(prompts.ids.size(), -1);
   std::size_t first = 0;
-  for (const std::int64_t length : tokens.prompt_lengths) {
+  for (const std::int64_t length : prompts.lengths) {
     for (std::int64_t i = 0; i + 1 < length; ++i, ++first) {
-      next[first] = tokens.ids[first + 1];
+      next[first] = prompts.ids[first + 1];
     }
     first += length > 0 ? 1 : 0;
   }
@@ -53,17 +53,17 @@ void read_normalised(const LogitsOf& of, std::int64_t first, std::int64_t count,
 
 class LogitsPass {
  public:
-  LogitsPass(const LogitsOf& a, const LogitsOf* b, const TracedTokens& tokens,
+  LogitsPass(const LogitsOf& a, const LogitsOf* b, const TracePrompts& prompts,
              const LogitsPlan& plan, std::int32_t threads,
              std::span<TraceObserver* const> observers)
-      : a_(a), b_(b), next_(next_tokens(tokens)), plan_(plan), threads_(threads) {
+      : a_(a), b_(b), next_(next_tokens(prompts)), plan_(plan), threads_(threads) {
     for (TraceObserver* const observer : observers) {
       if (observer->wants_logits()) {
         observers_.push_back(observer);
       }
     }
     std::int64_t prompt = 0;
-    for (const std::int64_t length : tokens.prompt_lengths) {
+    for (const std::int64_t length : prompts.lengths) {
       prompts_.insert(prompts_.end(), static_cast<std::size_t>(length), prompt++);
     }
     const auto held = static_cast<std::size_t>(plan_.block * a_.states.width());
@@ -154,9 +154,8 @@ class LogitsPass {
       if (next_[row] < 0) {
         continue;
       }
-      if (b_ == nullptr) {
-        findings_.losses.add(prompt, sums);
-      } else {
+      findings_.losses.add(prompt, sums);
+      if (b_ != nullptr) {
         findings_.comparison.add(prompt, position.pair);
       }
     }
@@ -204,14 +203,14 @@ LogitsPlan plan_logits(std::int64_t tokens, std::int64_t hidden, std::int64_t vo
   return plan;
 }
 
-LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracedTokens& tokens,
+LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracePrompts& prompts,
                             const LogitsPlan& plan, std::int32_t threads,
                             std::span<TraceObserver* const> observers) {
-  const auto count = static_cast<std::int64_t>(tokens.ids.size());
-  expects(std::accumulate(tokens.prompt_lengths.begin(), tokens.prompt_lengths.end(),
-                          std::int64_t{0}) == count &&
-              a.states.tokens() == count && (b == nullptr || b->states.tokens() == count),
-          "trace_logits: states of the tokens");
+  const std::int64_t count = prompts.tokens();
+  expects(
+      std::accumulate(prompts.lengths.begin(), prompts.lengths.end(), std::int64_t{0}) == count &&
+          a.states.tokens() == count && (b == nullptr || b->states.tokens() == count),
+      "trace_logits: states of the tokens");
   if (b != nullptr && a.tools.model.vocabulary != b->tools.model.vocabulary) {
     throw ConfigurationError(
         "E-TRACE-VOCABULARY",
@@ -219,7 +218,7 @@ LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracedTo
                     "entries. Compare models with one tokenizer",
                     a.tools.model.vocabulary, b->tools.model.vocabulary));
   }
-  return LogitsPass(a, b, tokens, plan, threads, observers).run();
+  return LogitsPass(a, b, prompts, plan, threads, observers).run();
 }
 
 }  // namespace vindex::jobs

@@ -7,6 +7,7 @@
 #include "layer_blocks.hpp"
 #include "token_rows.hpp"
 #include "trace_observer.hpp"
+#include "trace_prompts.hpp"
 
 #include "measure/token_losses.hpp"
 
@@ -21,12 +22,6 @@ namespace vindex::jobs {
 struct LogitsOf {
   const LayerTools& tools;
   const TokenRows& states;
-};
-
-/// Which token each row is, prompt after prompt.
-struct TracedTokens {
-  std::span<const std::int32_t> ids;             ///< of every row
-  std::span<const std::int64_t> prompt_lengths;  ///< their sum is ids.size()
 };
 
 /// How the stage is cut.
@@ -44,7 +39,7 @@ LogitsPlan plan_logits(std::int64_t tokens, std::int64_t hidden, std::int64_t vo
 
 /// What logits said of the tokens that came.
 struct LogitsFindings {
-  /// Tokens that were predicted: all but the first of each prompt. Of the first model, or of both.
+  /// Tokens that were predicted: all but the first of each prompt. Of the first model, and of both.
   measure::LossTally losses;
   measure::ComparisonTally comparison;  ///< empty where there is one model
   /// Of every token of the first model, predicted ones or not.
@@ -56,7 +51,7 @@ struct LogitsFindings {
 /// judged by `a` on the same tokens. `threads`: of sums on the host. Errors: those of
 /// output_logits() and of the rows; ConfigurationError (78) E-TRACE-VOCABULARY where the
 /// vocabularies differ; Stopped.
-LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracedTokens& tokens,
+LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracePrompts& prompts,
                             const LogitsPlan& plan, std::int32_t threads,
                             std::span<TraceObserver* const> observers);
 

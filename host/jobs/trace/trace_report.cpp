@@ -1,4 +1,5 @@
 // Owns the texts of a trace that has ended.
+#include "loss_report.hpp"
 #include "trace_run.hpp"
 
 #include "core/json_document.hpp"
@@ -22,32 +23,46 @@ std::string trace_text(const TraceResult& result, std::size_t columns) {
                         columns, 2) +
            "\n";
   }
-  out += fmt::format("dump: {} ({} arrays, {})\n", printable(result.output), result.arrays,
-                     data_text(result.dump_bytes));
+  if (!result.output.empty()) {
+    out += fmt::format("dump: {} ({} arrays, {})\n", printable(result.output), result.arrays,
+                       data_text(result.dump_bytes));
+  }
+  if (!result.statistics.empty()) {
+    out +=
+        fmt::format("statistics: {} (`vindex show` prints them)\n", printable(result.statistics));
+  }
   out += wrapped_text(fmt::format("back end: {} ({})", result.backend, result.device), columns, 2) +
          "\n";
+  if (result.findings) {
+    out += loss_text(*result.findings, result.vocabulary, columns);
+  }
   return out;
 }
 
 std::string trace_json(const TraceResult& result) {
-  const Json out = {{"schema", "vindex-trace/1"},
-                    {"model", printable(result.model)},
-                    {"family", result.family},
-                    {"dump", printable(result.output)},
-                    {"prompts", result.prompts},
-                    {"tokens", result.tokens},
-                    {"longest_prompt", result.longest},
-                    {"layers", result.layers},
-                    {"layers_of_earlier_runs", result.layers_before},
-                    {"arrays", result.arrays},
-                    {"dump_bytes", result.dump_bytes},
-                    {"unrouted_tokens", result.unrouted},
-                    {"backend", result.backend},
-                    {"device", result.device},
-                    {"read_bytes", result.reading.bytes()},
-                    {"states_in_file", result.rows_in_file},
-                    {"keeping_seconds", result.keeping_seconds},
-                    {"seconds", result.seconds}};
+  Json out = {{"schema", "vindex-trace/1"},
+              {"model", printable(result.model)},
+              {"family", result.family},
+              {"dump", Json::given(printable(result.output))},
+              {"statistics", Json::given(printable(result.statistics))},
+              {"against_model", Json::given(printable(result.against))},
+              {"prompts", result.prompts},
+              {"tokens", result.tokens},
+              {"longest_prompt", result.longest},
+              {"layers", result.layers},
+              {"layers_of_earlier_runs", result.layers_before},
+              {"arrays", result.arrays},
+              {"dump_bytes", result.dump_bytes},
+              {"unrouted_tokens", result.unrouted},
+              {"backend", result.backend},
+              {"device", result.device},
+              {"read_bytes", result.reading.bytes()},
+              {"states_in_file", result.rows_in_file},
+              {"keeping_seconds", result.keeping_seconds},
+              {"seconds", result.seconds}};
+  if (result.findings) {
+    add_losses(*result.findings, result.vocabulary, out);
+  }
   return out.dump(2) + "\n";
 }
 

@@ -4,6 +4,7 @@
 #include "forward_pass.hpp"
 #include "trace_end.hpp"
 #include "trace_folder.hpp"
+#include "trace_statistics.hpp"
 
 #include "core/atomic_file.hpp"
 #include "core/parallel.hpp"
@@ -14,10 +15,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace vindex::jobs {
 
@@ -32,8 +35,14 @@ class Trace {
         model_(engine::open_whole(settings.run.model, settings.run.model_config, threads(),
                                   hooks.stop)),
         transformer_(model::read_transformer(model_.files, model_.index)),
-        prompts_(read_prompts(settings.ids, transformer_.vocabulary, hooks.stop)),
-        plan_(plan_dump(settings.dump, transformer_, prompts_.tokens())) {}
+        prompts_(read_prompts(settings.ids, transformer_.vocabulary, hooks.stop)) {
+    if (keeps_dump()) {
+      plan_ = plan_dump(settings.dump, transformer_, prompts_.tokens());
+    }
+    if (!settings.against.empty()) {
+      open_other();
+    }
+  }
 
   TraceResult run() {
     const auto started = std::chrono::steady_clock::now();
@@ -43,19 +52,22 @@ class Trace {
     ForwardOptions options;
     options.ram_budget = settings_.run.ram_budget;
     options.reading = settings_.run.reading;
+    options.held = statistics_held();
     require_forward_budget(model, prompts_, options);
-    TraceFolder folder(settings_.run.output, settings_.replace, settings_.run.restart,
-                       fingerprint(backend->info().name));
-    require_space(folder);
-    options.folder = &folder;
-    options.scratch_folder = folder.folder();
-    describe(backend->info(), folder);
-    tell(note, folder);
-    if (!folder.is_complete()) {
-      work(model, options, folder);
+    std::optional<TraceFolder> folder;
+    options.scratch_folder = folder_of(settings_.statistics.empty() ? "." : settings_.statistics);
+    if (keeps_dump()) {
+      folder.emplace(settings_.run.output, settings_.replace, settings_.run.restart,
+                     fingerprint(backend->info().name));
+      require_space(*folder);
+      options.folder = &*folder;
+      options.scratch_folder = folder->folder();
     }
-    if (!result_.stopped) {
-      folder.publish();
+    describe(backend->info(), options.folder);
+    tell(note, options.folder);
+    work(model, options, options.folder);
+    if (folder && !result_.stopped) {
+      folder->publish();
     }
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -65,6 +77,70 @@ class Trace {
  private:
   std::int32_t threads() const {
     return settings_.run.threads > 0 ? settings_.run.threads : usable_cores();
+  }
+
+  bool keeps_dump() const { return !settings_.run.output.empty(); }
+  bool wants_losses() const { return settings_.losses || other_; }
+  bool makes_logits() const {
+    return wants_losses() || (keeps_dump() && settings_.dump.keep.contains("logits"));
+  }
+
+  void open_other() {
+    other_.emplace(
+        engine::open_whole(settings_.against, settings_.against_config, threads(), hooks_.stop));
+    other_transformer_ = model::read_transformer(other_->files, other_->index);
+    if (other_transformer_.vocabulary != transformer_.vocabulary) {
+      throw ConfigurationError(
+          "E-TRACE-VOCABULARY",
+          fmt::format("{} has {} vocabulary entries, {} has {}: losses and divergences are of the "
+                      "same entries. Compare models with one tokenizer",
+                      printable(settings_.run.model), transformer_.vocabulary,
+                      printable(settings_.against), other_transformer_.vocabulary));
+    }
+  }
+
+  // --- statistics ----------------------------------------------------------------------------
+
+  /// For rows of a layer and what is made of them.
+  std::uint64_t statistics_budget() const { return settings_.run.ram_budget / 4; }
+  std::uint64_t statistics_held() const {
+    return settings_.statistics.empty()
+               ? 0
+               : statistics_budget() + statistics_bytes(transformer_, prompts_);
+  }
+
+  std::unique_ptr<TraceStatistics> open_statistics(const ForwardOptions& options) {
+    if (settings_.statistics.empty()) {
+      return nullptr;
+    }
+    std::string note;
+    if (settings_.covariance) {
+      backends_ = engine::open_backends(settings_.run, note);
+    }
+    const StatisticsSettings own = {
+        .output = settings_.statistics,
+        .restart = settings_.run.restart,
+        .logits = makes_logits(),
+        .backend = backends_.empty() ? nullptr : backends_.front().get(),
+        .threads = threads(),
+        .ram_budget = statistics_budget(),
+        .folder = options.folder == nullptr ? std::string() : options.folder->folder(),
+        .scratch = options.scratch_folder};
+    results::RunDescription run = engine::begin_description(
+        results::FileSchema::kTrace, settings_.run.model,
+        fmt::format("trace of {}", printable(settings_.run.model)), settings_.run.command);
+    run.backend = result_.backend;
+    run.fingerprint.emplace_back("back end", result_.backend);
+    run.inputs_json = engine::add_inputs(model_.files, "", run).dump(1);
+    run.settings_json = engine::settings_text(
+        {{"ids", settings_.ids}, {"covariance", settings_.covariance}}, settings_.run);
+    const auto reader = engine::open_reader(settings_.run.reading, {&model_.files});
+    run.environment_json =
+        engine::environment(settings_.run, *reader, backends_, threads()).dump(1);
+    run.config_json = engine::shape_json(model_.index.shape).dump(1);
+    describe_statistics(transformer_, prompts_, own, run);
+    return std::make_unique<TraceStatistics>(own, transformer_, model_.files, prompts_,
+                                             std::move(run), hooks_.stop);
   }
 
   TraceFingerprint fingerprint(const std::string& backend) const {
@@ -100,15 +176,18 @@ class Trace {
     require_free_space(folder.folder() + "/dump", folder.is_complete() ? 0 : bytes);
   }
 
-  void describe(const measure::BackendInfo& backend, const TraceFolder& folder) {
+  void describe(const measure::BackendInfo& backend, const TraceFolder* folder) {
     result_.model = settings_.run.model;
     result_.family = transformer_.family;
-    result_.output = folder.output();
+    result_.output = folder == nullptr ? std::string() : folder->output();
+    result_.vocabulary = transformer_.vocabulary;
+    result_.against = settings_.against;
+    result_.statistics = settings_.statistics;
     result_.prompts = std::ssize(prompts_.lengths);
     result_.tokens = prompts_.tokens();
     result_.longest = prompts_.longest();
     result_.layers = static_cast<std::int32_t>(transformer_.layers.size());
-    result_.layers_before = folder.layers_done();
+    result_.layers_before = folder == nullptr ? 0 : folder->layers_done();
     result_.arrays = std::ssize(plan_);
     for (const DumpArrayPlan& array : plan_) {
       result_.dump_bytes += array.bytes;
@@ -123,7 +202,7 @@ class Trace {
     }
   }
 
-  void tell(const std::string& note, const TraceFolder& folder) const {
+  void tell(const std::string& note, const TraceFolder* folder) const {
     say(note);
     std::vector<std::string> warnings;
     engine::add_warnings(model_.files, model_.index, "", warnings);
@@ -136,13 +215,13 @@ class Trace {
                       "context of {}",
                       result_.longest, transformer_.context));
     }
-    if (settings_.dump.keep.contains("mlp")) {
+    if (settings_.dump.keep.contains("mlp") && (keeps_dump() || !settings_.statistics.empty())) {
       tell_missing_neurons();
     }
-    if (folder.is_complete()) {
+    if (folder != nullptr && folder->is_complete()) {
       say("resuming: everything is computed already");
-    } else if (folder.layers_done() > 0) {
-      say(fmt::format("resuming: {} of {} layers are done already", folder.layers_done(),
+    } else if (folder != nullptr && folder->layers_done() > 0) {
+      say(fmt::format("resuming: {} of {} layers are done already", folder->layers_done(),
                       result_.layers));
     }
   }
@@ -163,27 +242,77 @@ class Trace {
     }
   }
 
-  void work(const ForwardModel& model, ForwardOptions options, TraceFolder& folder) {
-    DumpWriter writer(plan_, prompts_, folder.dump_folder(), folder.output());
-    const std::array<TraceObserver*, 1> observers = {&writer};
-    ForwardOutcome pass = run_forward(model, prompts_, options, observers, hooks_);
-    result_.unrouted = pass.unrouted;
-    result_.rows_in_file = pass.rows_in_file;
-    result_.keeping_seconds = pass.keeping_seconds;
-    result_.reading = pass.reading;
-    result_.reading_engine = pass.reading_engine;
-    result_.stopped = pass.stopped;
+  /// A dump that is complete but for its name is not written again; figures are.
+  void work(const ForwardModel& model, ForwardOptions options, TraceFolder* folder) {
+    std::optional<DumpWriter> writer;
+    if (folder != nullptr && !folder->is_complete()) {
+      writer.emplace(plan_, prompts_, folder->dump_folder(), folder->output());
+    }
+    const std::unique_ptr<TraceStatistics> statistics = open_statistics(options);
+    std::vector<TraceObserver*> observers;
+    if (writer) {
+      observers.push_back(&*writer);
+    }
+    if (statistics != nullptr) {
+      observers.push_back(statistics.get());
+    }
+    if (observers.empty() && !wants_losses()) {
+      return;
+    }
+    const ForwardOutcome pass = run_forward(model, prompts_, options, observers, hooks_);
+    count(pass);
     if (result_.stopped) {
-      result_.layers_before = folder.layers_done();
+      result_.layers_before = folder == nullptr ? 0 : folder->layers_done();
       return;
     }
     options.held += pass.held;
-    const TraceEndOutcome end =
-        finish_trace(model, prompts_, *pass.states, options, threads(), observers, hooks_);
-    result_.stopped = end.stopped;
-    if (!result_.stopped) {
-      writer.finish();
+    options.folder = nullptr;
+    finish(model, *pass.states, options, observers);
+    if (result_.stopped) {
+      return;
     }
+    if (writer) {
+      writer->finish();
+    }
+    if (statistics != nullptr) {
+      statistics->finish(result_.findings ? &*result_.findings : nullptr);
+    }
+    if (!wants_losses()) {
+      result_.findings.reset();
+    }
+  }
+
+  void count(const ForwardOutcome& pass) {
+    result_.unrouted += pass.unrouted;
+    result_.rows_in_file = result_.rows_in_file || pass.rows_in_file;
+    result_.keeping_seconds += pass.keeping_seconds;
+    result_.reading = pass.reading;
+    result_.reading_engine = pass.reading_engine;
+    result_.stopped = pass.stopped;
+  }
+
+  /// What comes behind the last layer; before it the layers of the other model.
+  void finish(const ForwardModel& model, const TokenRows& states, ForwardOptions options,
+              std::span<TraceObserver* const> observers) {
+    const TracedModel own{model, states};
+    TraceEndOutcome end;
+    if (other_) {
+      const ForwardModel other{other_transformer_, other_->files, other_->index, model.backend};
+      say(fmt::format("{}: the same prompts", printable(settings_.against)));
+      const ForwardOutcome pass = run_forward(other, prompts_, options, {}, hooks_);
+      count(pass);
+      if (result_.stopped) {
+        return;
+      }
+      options.held += pass.held;
+      const TracedModel judged{other, *pass.states};
+      end = finish_trace(own, &judged, true, prompts_, options, threads(), observers, hooks_);
+    } else {
+      end = finish_trace(own, nullptr, wants_losses(), prompts_, options, threads(), observers,
+                         hooks_);
+    }
+    result_.stopped = end.stopped;
+    result_.findings = std::move(end.findings);
   }
 
   const TraceSettings& settings_;
@@ -191,14 +320,24 @@ class Trace {
   engine::OpenModel model_;
   model::Transformer transformer_;
   TracePrompts prompts_;
-  std::vector<DumpArrayPlan> plan_;
+  std::vector<DumpArrayPlan> plan_;  ///< empty without a dump
+  std::optional<engine::OpenModel> other_;
+  model::Transformer other_transformer_;
+  std::vector<std::unique_ptr<measure::Backend>> backends_;  ///< of covariances
   TraceResult result_;
 };
 
 }  // namespace
 
 TraceResult trace(const TraceSettings& settings, const engine::RunHooks& hooks) {
-  require_free_dump(settings.run.output, settings.replace);
+  if (settings.run.output.empty() && settings.statistics.empty() && !settings.losses &&
+      settings.against.empty()) {
+    throw UsageError("E-USAGE",
+                     "nothing is asked for: -o, --loss, --against or --statistics say what");
+  }
+  if (!settings.run.output.empty()) {
+    require_free_dump(settings.run.output, settings.replace);
+  }
   return Trace(settings, hooks).run();
 }
 

@@ -1,7 +1,8 @@
-// Owns a trace from its settings to its dump and its report.
+// Owns a trace from its settings to what it leaves (a dump, statistics, losses) and its report.
 #pragma once
 
 #include "trace_dump.hpp"
+#include "trace_logits.hpp"
 
 #include "core/text_table.hpp"
 #include "engine/opening.hpp"
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,12 +21,20 @@ struct TraceSettings {
   std::string ids;          ///< file of prompts
   DumpChoice dump;
   bool replace = false;  ///< a dump that lies at the output
+  bool losses = false;   ///< of the tokens that came
+  /// A model that is judged by this one on the same prompts, and its --model-config; empty: none.
+  std::string against, against_config;
+  std::string statistics;   ///< results file of statistics; empty: none
+  bool covariance = false;  ///< effective ranks in it
 };
 
 struct TraceResult {
   std::string model, family, output;
   std::int64_t prompts = 0, tokens = 0, longest = 0;
   std::int32_t layers = 0, layers_before = 0;  ///< of these, by earlier runs
+  std::int64_t vocabulary = 0;
+  std::string against, statistics;         ///< as asked for
+  std::optional<LogitsFindings> findings;  ///< where losses were asked for
   std::int64_t arrays = 0;
   std::uint64_t dump_bytes = 0;  ///< of the arrays
   std::int64_t unrouted = 0;     ///< tokens of a mixture whose logits route nowhere
@@ -36,9 +46,11 @@ struct TraceResult {
   bool stopped = false;
 };
 
-/// Runs the prompts through the model and writes the dump. The same call goes on where an earlier
-/// one was stopped. Errors: those of opening the model, read_transformer(), read_prompts(),
-/// plan_dump(), TraceFolder and run_forward().
+/// Runs the prompts through the model, writes dump and statistics, and takes losses, as far as they
+/// are asked for. The same call goes on where an earlier one was stopped, if it writes a dump; else
+/// it begins anew. Errors: those of opening the models, read_transformer(), read_prompts(),
+/// plan_dump(), TraceFolder, TraceStatistics, run_forward() and finish_trace(); UsageError E-USAGE
+/// where nothing is asked for; ConfigurationError (78) E-TRACE-VOCABULARY.
 TraceResult trace(const TraceSettings& settings, const engine::RunHooks& hooks);
 
 /// What was done, in lines of at most `columns` columns but for names.
