@@ -85,7 +85,7 @@ void add_trace(CLI::App& app, Session& session) {
   verb->add_option("--statistics", settings.statistics,
                    "Results file of statistics by layer (routing, activations, CKA), for which no "
                    "activations are kept");
-  verb->add_flag("--covariance", settings.covariance,
+  verb->add_flag("--effective-rank", settings.covariance,
                  "Effective ranks in --statistics too, which take as long as small layers do");
   verb->add_option("--keep", flags->keep,
                    "Of hidden, mlp, router_logits, logits (default: all but logits)");

@@ -129,8 +129,8 @@ assert "same first choice" in text and "nats a token" in text and max(map(len, t
 # --- statistics beside the commands that read the dump ------------------------------------------
 
 call(VINDEX, "-q", "routing", "dump", "--model", MODEL, "-o", "routing.h5")
-call(VINDEX, "-q", "activations", "dump", "-o", "mlp.h5", "--no-covariance")
-call(VINDEX, "-q", "activations", "dump", "--hidden", "-o", "hidden.h5", "--no-covariance")
+call(VINDEX, "-q", "activations", "dump", "-o", "mlp.h5", "--no-effective-rank")
+call(VINDEX, "-q", "activations", "dump", "--hidden", "-o", "hidden.h5", "--no-effective-rank")
 call(VINDEX, "-q", "cka", "dump", "dump", "--pool", "mean", "-o", "cka.h5")
 call(VINDEX, "validate", "statistics.h5")
 call(VINDEX, "show", "statistics.h5")
