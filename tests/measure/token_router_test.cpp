@@ -93,7 +93,7 @@ TEST(TokenRouter, TokensWithoutFiniteLogitsGoNowhere) {
 
 TEST(TokenRouter, RefusesRulesThatDoNotFit) {
   const auto refusal = [](const RouterRule& rule) {
-    return testing::error_of([&] { TokenRouter(rule, 8); });
+    return vindex::testing::error_of([&] { TokenRouter(rule, 8); });
   };
   EXPECT_EQ(refusal({.top_k = 9}), "E-ROUTER-RULE");
   EXPECT_EQ(refusal({.top_k = 0}), "E-ROUTER-RULE");
