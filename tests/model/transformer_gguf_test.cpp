@@ -22,7 +22,7 @@ TEST(TransformerGguf, LlamaTurnsNeighbours) {
   EXPECT_EQ(made.name(layer.ffn_norm), "blk.1.ffn_norm.weight");
   EXPECT_EQ(made.name(layer.attention.o.weight), "blk.1.attn_output.weight");
   EXPECT_TRUE(layer.attention.rope.interleaved);
-  EXPECT_DOUBLE_EQ(layer.attention.rope.frequencies[1], std::pow(500000.0, -1.0 / 8));
+  EXPECT_NEAR(layer.attention.rope.frequencies[1] / (std::pow(500000.0, -1.0 / 8)), 1.0, 2e-7);
   EXPECT_EQ(layer.attention.kv_heads, 2);
   EXPECT_EQ(plain("llama").number("attention.sliding_window", 9).read().layers[0].attention.window,
             9);
@@ -87,8 +87,10 @@ TEST(TransformerGguf, GemmasKnowTheirNormsWithTheOffset) {
   decoder = third(7).read();
   EXPECT_EQ(windows_of(decoder), (Windows{7, 7, 7, 7, 7, 0, 7}));
   EXPECT_EQ(decoder.logit_soft_cap, 0.0);
-  EXPECT_DOUBLE_EQ(decoder.layers[0].attention.rope.frequencies[1], std::pow(1e4, -1.0 / 8));
-  EXPECT_DOUBLE_EQ(decoder.layers[5].attention.rope.frequencies[1], std::pow(1e6, -1.0 / 8) / 8);
+  EXPECT_NEAR(decoder.layers[0].attention.rope.frequencies[1] / (std::pow(1e4, -1.0 / 8)), 1.0,
+              2e-7);
+  EXPECT_NEAR(decoder.layers[5].attention.rope.frequencies[1] / (std::pow(1e6, -1.0 / 8) / 8), 1.0,
+              2e-7);
   // The model of 62 layers scales by heads of hidden / heads components.
   EXPECT_EQ(third(62).read().layers[0].attention.scale, 1.0 / std::sqrt(8.0));
 }

@@ -44,7 +44,7 @@ TEST(TransformerFamilies, LlamaIsPlain) {
   EXPECT_EQ(attention.window, 0);
   EXPECT_EQ(attention.rope.dims, 16);
   EXPECT_FALSE(attention.rope.interleaved);
-  EXPECT_DOUBLE_EQ(attention.rope.frequencies[1], std::pow(500000.0, -1.0 / 8));
+  EXPECT_NEAR(attention.rope.frequencies[1] / (std::pow(500000.0, -1.0 / 8)), 1.0, 2e-7);
   EXPECT_FALSE(attention.is_latent());
   EXPECT_EQ(made.name(attention.v.weight), "model.layers.1.self_attn.v_proj.weight");
   EXPECT_FALSE(attention.q.bias);
@@ -147,10 +147,10 @@ TEST(TransformerFamilies, Gemma3TurnsLayersWithAWindowByABaseOfTheirOwn) {
     EXPECT_EQ(local.soft_cap, 0.0);
     EXPECT_EQ(local.scale, 0.25);
     EXPECT_EQ(local.q_norm.count, 16);
-    EXPECT_DOUBLE_EQ(local.rope.frequencies[0], 1.0);
-    EXPECT_DOUBLE_EQ(local.rope.frequencies[1], std::pow(3e4, -1.0 / 8));
-    EXPECT_DOUBLE_EQ(global.rope.frequencies[0], 1.0 / 8);
-    EXPECT_DOUBLE_EQ(global.rope.frequencies[1], std::pow(2e6, -1.0 / 8) / 8);
+    EXPECT_NEAR(local.rope.frequencies[0], 1.0, 2e-7);
+    EXPECT_NEAR(local.rope.frequencies[1] / (std::pow(3e4, -1.0 / 8)), 1.0, 2e-7);
+    EXPECT_NEAR(global.rope.frequencies[0] / (1.0 / 8), 1.0, 2e-7);
+    EXPECT_NEAR(global.rope.frequencies[1] / (std::pow(2e6, -1.0 / 8) / 8), 1.0, 2e-7);
   }
   EXPECT_EQ(windows_of(made(window + R"("sliding_window_pattern": 2, )", 4).read()),
             (Windows{7, 0, 7, 0}));
@@ -285,7 +285,7 @@ TEST(TransformerFamilies, MixtralHasOneTensorForEachExpert) {
   EXPECT_EQ(made.name(mixture.experts[1].down.weight),
             "model.layers.1.block_sparse_moe.experts.1.w2.weight");
   EXPECT_EQ(mixture.rule, (RouterRule{.top_k = 2, .normalised = true}));
-  EXPECT_DOUBLE_EQ(decoder.layers[0].attention.rope.frequencies[4], 1e-3);
+  EXPECT_NEAR(decoder.layers[0].attention.rope.frequencies[4] / (1e-3), 1.0, 2e-7);
 }
 
 TEST(TransformerFamilies, Qwen2MoeGatesItsSharedExpert) {
