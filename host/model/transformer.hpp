@@ -47,7 +47,8 @@ struct Rope {
   std::int64_t dims = 0;     ///< components of a head that turn; 0: none
   bool interleaved = false;  ///< pairs (2i, 2i + 1), as ggml's NORM and DeepSeek; else (i, i + n/2)
   /// Of pair i, radians a position: of a sequence within the original context, and (longrope,
-  /// dynamic NTK) of a longer one, where that differs. Float64; dims / 2 of them.
+  /// dynamic NTK) of a longer one, where that differs; dims / 2 of them, rounded as transformers
+  /// rounds.
   std::vector<double> frequencies;
   /// longrope: frequencies of sequences longer than original_context; empty: the same.
   std::vector<double> long_frequencies;

@@ -1,4 +1,4 @@
-// Owns the arithmetic of frequencies, in float64.
+// Owns the arithmetic of frequencies, rounded to float32 where transformers rounds.
 #include "transformer_rope.hpp"
 
 #include <fmt/format.h>

@@ -88,6 +88,8 @@ def families():
         "mistral_long": (t.MistralForCausalLM, t.MistralConfig(**{**SIZES, "max_position_embeddings": 2048}, head_dim=16, sliding_window=650)),
         "ministral": (t.MinistralForCausalLM, t.MinistralConfig(**SIZES, head_dim=16, sliding_window=8, layer_types=[
             "sliding_attention", "full_attention", "sliding_attention"])),
+        "ministral3": (t.Ministral3ForCausalLM, t.Ministral3Config(**SIZES, head_dim=16, **rope(
+            "yarn", **YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4))),
         "mixtral": (t.MixtralForCausalLM, t.MixtralConfig(**SIZES, num_local_experts=5, **EXPERTS)),
         "qwen2": (t.Qwen2ForCausalLM, t.Qwen2Config(**SIZES)),
         "qwen2_window": (t.Qwen2ForCausalLM, t.Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=6, max_window_layers=1,
