@@ -10,13 +10,44 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <functional>
+#include <malloc.h>
 #include <map>
 #include <memory>
+#include <new>
 #include <random>
 #include <vector>
+
+namespace vindex::jobs::layer_blocks_test {
+
+// Rows of a block are all that is made by new[] here: what is there together is counted.
+std::atomic<std::int64_t> bytes_there = 0;
+std::atomic<std::int64_t> most_bytes_there = 0;
+
+}  // namespace vindex::jobs::layer_blocks_test
+
+void* operator new[](std::size_t bytes) {
+  using namespace vindex::jobs::layer_blocks_test;
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  bytes_there += static_cast<std::int64_t>(malloc_usable_size(memory));
+  most_bytes_there = std::max<std::int64_t>(most_bytes_there, bytes_there);
+  return memory;
+}
+void operator delete[](void* memory) noexcept {
+  if (memory != nullptr) {
+    vindex::jobs::layer_blocks_test::bytes_there -=
+        static_cast<std::int64_t>(malloc_usable_size(memory));
+  }
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { operator delete[](memory); }
 
 namespace vindex::jobs::layer_blocks_test {
 namespace {
@@ -460,6 +491,59 @@ TEST(LayerBlocks, LatentAttention) {
       weights.absorb(kv_b, transposed, attention);
       expect_attention(weights, model, layer, heads_of);
     }
+  }
+}
+
+/// attend() takes what attend_bytes() says, and not much less, beside its backend's memory.
+void expect_memory(Weights& weights, const Transformer& model, const TransformerLayer& layer) {
+  constexpr std::int64_t kTokens = 3000;
+  const std::vector<std::int64_t> lengths(kTokens / 20, 20);
+  std::vector<float> x = testing::random_floats(kTokens * model.hidden, weights.random);
+  const auto backend = cpu::make_cpu_forward(1);
+  const std::int64_t before = bytes_there;
+  most_bytes_there = before;
+  attend({model, weights, *backend, {}}, layer, lengths, x.data());
+  const auto taken = static_cast<double>(most_bytes_there - before);
+  const auto said = static_cast<double>(attend_bytes(model, layer, kTokens, 20));
+  // What malloc() rounds up is beside the point.
+  EXPECT_LE(taken, said * 1.001 + 4096.0);
+  EXPECT_GE(taken, said * 0.9);
+}
+
+TEST(LayerBlocks, AttentionTakesTheMemoryThatItSays) {
+  Weights weights(400);
+  Transformer model;
+  model.hidden = 24;
+  TransformerLayer plain;
+  Attention& attention = plain.attention;
+  attention.heads = 6;
+  attention.kv_heads = 2;
+  attention.head_dim = 8;
+  attention.value_dim = 8;
+  attention.rope = random_rope(weights, 8);
+  attention.q = weights.add_linear(48, 24, false);
+  attention.k = weights.add_linear(16, 24, false);
+  attention.v = weights.add_linear(16, 24, false);
+  attention.o = weights.add_linear(24, 48, false);
+  plain.attention_post_norm = weights.add_vector(24, 1.0);
+  expect_memory(weights, model, plain);
+
+  TransformerLayer latent;
+  latent.attention.heads = latent.attention.kv_heads = 40;
+  latent.attention.head_dim = 12;
+  latent.attention.rope = random_rope(weights, 4);
+  latent.attention.latent_rank = 10;
+  latent.attention.q_a = weights.add_linear(14, 24, false);
+  latent.attention.q_a_norm = weights.add_vector(14, 1.0);
+  latent.attention.q_b = weights.add_linear(40 * 12, 14, false);
+  latent.attention.kv_a = weights.add_linear(14, 24, false);
+  latent.attention.kv_a_norm = weights.add_vector(10, 1.0);
+  for (const std::int64_t value_dim : {5, 300}) {
+    SCOPED_TRACE(value_dim);
+    latent.attention.value_dim = value_dim;
+    latent.attention.kv_b = weights.add_linear(40 * (8 + value_dim), 10, false);
+    latent.attention.o = weights.add_linear(24, 40 * value_dim, false);
+    expect_memory(weights, model, latent);
   }
 }
 
