@@ -21,10 +21,10 @@ namespace {
 
 struct LookupFlags {
   jobs::LookupSettings settings;
-  std::vector<std::string> tokens;
+  std::vector<std::string> tokens, sequences, number_sequences;
   std::vector<std::int64_t> numbers;
-  std::string vector_file, queries_file, layers, blocks, tensors, role = "gate_proj", order,
-                                                                  ram_budget, progress = "auto";
+  std::string vector_file, queries_file, layers, blocks, tensors, order, ram_budget;
+  std::string role = "gate_proj", pooling = "mean", progress = "auto";
   bool json = false;
 };
 
@@ -35,6 +35,12 @@ std::vector<jobs::QueryRequest> requests_of(const LookupFlags& flags) {
   }
   for (const std::int64_t number : flags.numbers) {
     requests.push_back({.what = jobs::TokenNumber{number}});
+  }
+  for (const std::string& entries : flags.sequences) {
+    requests.push_back(jobs::token_sequence(entries));
+  }
+  for (const std::string& numbers : flags.number_sequences) {
+    requests.push_back(jobs::token_numbers(numbers));
   }
   const auto append = [&](std::vector<jobs::QueryRequest> more) {
     std::move(more.begin(), more.end(), std::back_inserter(requests));
@@ -47,8 +53,8 @@ std::vector<jobs::QueryRequest> requests_of(const LookupFlags& flags) {
   }
   if (requests.empty()) {
     throw UsageError("E-QUERY",
-                     "nothing to look up: --token T, --token-id N, --vector FILE.npy or --queries "
-                     "FILE is needed");
+                     "nothing to look up: --token T, --token-id N, --tokens \"T1 T2\", --token-ids "
+                     "N,M, --vector FILE.npy or --queries FILE is needed");
   }
   return requests;
 }
@@ -65,6 +71,8 @@ jobs::LookupSettings lookup_settings(const LookupFlags& flags, const Session& se
       {"cosine", jobs::LookupOrder::kCosine},
       {"score", jobs::LookupOrder::kScore}};
   settings.order = kOrders.at(flags.order);
+  settings.pooling =
+      flags.pooling == "last" ? jobs::TokenPooling::kLast : jobs::TokenPooling::kMean;
   settings.ram_budget = ram_budget_of(session, flags.ram_budget).bytes;
   return settings;
 }
@@ -125,6 +133,16 @@ void add_lookup(CLI::App& app, Session& session) {
       ->allow_extra_args(false);
   verb->add_option("--token-id", flags->numbers, "The same by number; may be repeated")
       ->allow_extra_args(false);
+  verb->add_option("--tokens", flags->sequences,
+                   "Several entries, spaces between them, as one query; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--token-ids", flags->number_sequences,
+                   "The same by numbers, for example 12,55,9; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--pool", flags->pooling,
+                   "Of several tokens: mean, the mean of their embeddings; last, the last one's")
+      ->check(CLI::IsMember({"mean", "last"}))
+      ->capture_default_str();
   verb->add_option("--vector", flags->vector_file,
                    "A .npy file of floats, [hidden] or [queries, hidden], used unchanged");
   verb->add_option(

@@ -152,7 +152,8 @@ std::string compared_text(const Compared& compared, std::size_t width) {
   explain("/ kind",
           "; / kind: error over the median error of the same block, role and encodings in all "
           "layers: 1 where no layer differs");
-  explain("cosine", "; cosine: median; least: the smallest; +-noise: of unrelated weights around 0");
+  explain("cosine",
+          "; cosine: median; least: the smallest; +-noise: of unrelated weights around 0");
   explain("same", "; same: equal bit for bit");
   text += wrapped_text(legend, width, 2) + "\n";
   const auto largest = [](const ComparedGroup& group) {

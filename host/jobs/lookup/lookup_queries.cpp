@@ -5,6 +5,7 @@
 #include "core/byte_source.hpp"
 #include "core/integers.hpp"
 #include "core/json.hpp"
+#include "core/text_parts.hpp"
 #include "engine/matrix_loader.hpp"
 #include "input/npy.hpp"
 #include "input/open_store.hpp"
@@ -62,6 +63,8 @@ class JsonLine {
         set(TokenText{*value.as_string()});
       } else if (key == "token_id" && value.as_unsigned() != nullptr) {
         read_token(value);
+      } else if ((key == "tokens" || key == "token_ids") && value.as_array() != nullptr) {
+        set(sequence(*value.as_array(), key == "tokens"));
       } else if (key == "vector" && value.as_array() != nullptr) {
         set(numbers(*value.as_array()));
       } else if (key == "name" && value.as_string() != nullptr) {
@@ -82,8 +85,10 @@ class JsonLine {
  private:
   [[noreturn]] void refuse(const std::string& why) const {
     throw FormatError("E-QUERY", where_,
-                      why + R"(; a query is "text", a number, or {"token": "text"}, )"
-                            R"({"token_id": number}, {"vector": [numbers]}, with "name")");
+                      why +
+                          R"(; a query is "text", a number, or {"token": "text"}, )"
+                          R"({"token_id": number}, {"tokens": [texts]}, {"token_ids": [numbers]}, )"
+                          R"({"vector": [numbers]}, with "name")");
   }
   template <typename What>
   void set(What what) {
@@ -93,16 +98,29 @@ class JsonLine {
     request_.what = std::move(what);
     is_set_ = true;
   }
-  void read_token(const JsonValue& value) {
+  std::variant<TokenText, TokenNumber> token(const JsonValue& value, bool is_text_known) const {
     const auto number =
         value.as_unsigned() == nullptr ? std::nullopt : checked_count(*value.as_unsigned());
-    if (value.as_string() != nullptr) {
-      set(TokenText{*value.as_string()});
-    } else if (number) {
-      set(TokenNumber{*number});
-    } else {
-      refuse("no token's text or number");
+    if (value.as_string() != nullptr && is_text_known) {
+      return TokenText{*value.as_string()};
     }
+    if (!number) {
+      refuse(is_text_known ? "no token's text or number" : "no token's number");
+    }
+    return TokenNumber{*number};
+  }
+  void read_token(const JsonValue& value) {
+    std::visit([&](auto one) { set(std::move(one)); }, token(value, true));
+  }
+  TokenSequence sequence(const JsonValue::Array& array, bool is_text_known) const {
+    if (array.empty()) {
+      refuse("no token in the list");
+    }
+    TokenSequence sequence;
+    for (const JsonValue& value : array) {
+      sequence.tokens.push_back(token(value, is_text_known));
+    }
+    return sequence;
   }
   std::vector<float> numbers(const JsonValue::Array& array) const {
     std::vector<float> values;
@@ -181,7 +199,7 @@ std::int64_t token_number(const QueryRequest& request, const std::string& text,
         "E-TOKEN",
         fmt::format("{}`{}` is not an entry of the vocabulary ({}); {}", at_place(request),
                     excerpt(text), printable(vocabulary->source()),
-                    guess.empty() ? "a text of several entries has no row of its own" : guess));
+                    guess.empty() ? "a text of several entries is a query of --tokens" : guess));
   }
   throw UsageError(
       "E-TOKEN", fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
@@ -249,9 +267,45 @@ std::vector<QueryRequest> read_queries(const std::string& path) {
   return requests;
 }
 
+std::string_view pooling_name(TokenPooling pooling) {
+  return pooling == TokenPooling::kMean ? "mean" : "last";
+}
+
+QueryRequest token_sequence(const std::string& text) {
+  TokenSequence sequence;
+  for (const std::string_view entry : split(text, ' ')) {
+    if (!entry.empty()) {
+      sequence.tokens.emplace_back(TokenText{std::string(entry)});
+    }
+  }
+  if (sequence.tokens.empty()) {
+    throw UsageError("E-QUERY", "--tokens: no entry in it; entries stand with spaces between them");
+  }
+  return {.what = std::move(sequence)};
+}
+
+QueryRequest token_numbers(const std::string& text) {
+  TokenSequence sequence;
+  for (const std::string_view part : split(text, ',')) {
+    const auto number = whole_number<std::int64_t>(part);
+    if (!number || *number < 0) {
+      throw UsageError("E-QUERY",
+                       fmt::format("--token-ids {}: numbers of tokens are needed, commas "
+                                   "between them: 12,55,9",
+                                   excerpt(text)));
+    }
+    sequence.tokens.emplace_back(TokenNumber{*number});
+  }
+  return {.what = std::move(sequence)};
+}
+
 bool needs_vocabulary(const std::vector<QueryRequest>& requests) {
-  return std::any_of(requests.begin(), requests.end(), [](const QueryRequest& request) {
-    return std::holds_alternative<TokenText>(request.what);
+  const auto is_text = [](const auto& token) { return std::holds_alternative<TokenText>(token); };
+  return std::any_of(requests.begin(), requests.end(), [&](const QueryRequest& request) {
+    const auto* sequence = std::get_if<TokenSequence>(&request.what);
+    return sequence == nullptr
+               ? is_text(request.what)
+               : std::any_of(sequence->tokens.begin(), sequence->tokens.end(), is_text);
   });
 }
 
@@ -299,14 +353,85 @@ class QueryMaker::EmbeddingRows {
 };
 
 QueryMaker::QueryMaker(const model::Vocabulary* vocabulary, const input::ModelFiles& files,
-                       const model::ModelIndex& index, std::int64_t matrix, double scale)
-    : vocabulary_(vocabulary), files_(files), index_(index), matrix_(matrix), scale_(scale) {}
+                       const model::ModelIndex& index, const EmbeddingPlace& place)
+    : vocabulary_(vocabulary), files_(files), index_(index), place_(place) {}
 QueryMaker::~QueryMaker() = default;
 
 void QueryMaker::require_unchanged() {
   if (embedding_ != nullptr) {
     embedding_->require_unchanged();
   }
+}
+
+std::int64_t QueryMaker::number_of(const QueryRequest& request,
+                                   const std::variant<TokenText, TokenNumber>& token) const {
+  const auto* text = std::get_if<TokenText>(&token);
+  return text != nullptr ? token_number(request, text->text, vocabulary_, files_.path)
+                         : std::get<TokenNumber>(token).number;
+}
+
+/// The vector of one token, or of several.
+void QueryMaker::fill_tokens(const QueryRequest& request, Query& query) {
+  if (const auto* sequence = std::get_if<TokenSequence>(&request.what)) {
+    for (const auto& token : sequence->tokens) {
+      query.tokens.push_back(number_of(request, token));
+    }
+  } else if (const auto* text = std::get_if<TokenText>(&request.what)) {
+    query.token = number_of(request, *text);
+  } else {
+    query.token = std::get<TokenNumber>(request.what).number;
+  }
+  if (embedding_ == nullptr) {
+    embedding_ = std::make_unique<EmbeddingRows>(files_, index_, place_.matrix);
+  }
+  std::vector<std::int64_t> pooled = query.token ? std::vector{*query.token} : query.tokens;
+  if (place_.pooling == TokenPooling::kLast) {
+    pooled.erase(pooled.begin(), pooled.end() - 1);
+  }
+  std::vector<double> sums;
+  for (const std::int64_t number : pooled) {
+    const std::vector<float> row = embedding_->row(request, number);
+    sums.resize(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      sums[i] += static_cast<double>(row[i]);
+    }
+  }
+  const auto count = static_cast<double>(pooled.size());
+  for (const double sum : sums) {
+    query.x.push_back(static_cast<float>(sum * place_.scale / count));
+  }
+  if (const std::string trouble = trouble_of(query.x); !trouble.empty()) {
+    throw FormatError(
+        "E-QUERY", printable(files_.path),
+        fmt::format("{}the mean of {} tokens {}", at_place(request), pooled.size(), trouble));
+  }
+}
+
+/// A query without a name of its own: "` mom`", "token 357", "mean of `a`, ` b`", "vector 2".
+std::string QueryMaker::name_of(const Query& query, std::size_t number) const {
+  constexpr std::size_t kShown = 4;
+  const auto has_text = [&](std::int64_t token) {
+    return vocabulary_ != nullptr && vocabulary_->entry(token).has_value();
+  };
+  const auto text = [&](std::int64_t token) {
+    return has_text(token) ? fmt::format("`{}`", excerpt(vocabulary_->text(token)))
+                           : fmt::format("token {}", token);
+  };
+  if (query.token) {
+    return text(*query.token);
+  }
+  const std::vector<std::int64_t>& tokens = query.tokens;
+  if (tokens.empty()) {
+    return fmt::format("vector {}", number);
+  }
+  std::string name = fmt::format("{} of ", pooling_name(place_.pooling));
+  // Of many the first ones and the last.
+  const bool is_long = tokens.size() > kShown;
+  for (std::size_t i = 0; i < (is_long ? kShown - 1 : tokens.size()); ++i) {
+    name += (i == 0 ? "" : ", ") + text(tokens[i]);
+  }
+  return is_long ? fmt::format("{}, ... {} ({} tokens)", name, text(tokens.back()), tokens.size())
+                 : name;
 }
 
 Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
@@ -327,25 +452,10 @@ Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
                         fmt::format("row {} {}", row->row, trouble));
     }
   } else {
-    const auto* text = std::get_if<TokenText>(&request.what);
-    const std::int64_t token = text != nullptr
-                                   ? token_number(request, text->text, vocabulary_, files_.path)
-                                   : std::get<TokenNumber>(request.what).number;
-    if (embedding_ == nullptr) {
-      embedding_ = std::make_unique<EmbeddingRows>(files_, index_, matrix_);
-    }
-    query.token = token;
-    query.x = embedding_->row(request, token);
-    for (float& value : query.x) {
-      value = static_cast<float>(static_cast<double>(value) * scale_);
-    }
-    if (query.name.empty() && vocabulary_ != nullptr && vocabulary_->entry(token)) {
-      query.name = fmt::format("`{}`", excerpt(vocabulary_->text(token)));
-    }
+    fill_tokens(request, query);
   }
   if (query.name.empty()) {
-    query.name =
-        query.token ? fmt::format("token {}", *query.token) : fmt::format("vector {}", number);
+    query.name = name_of(query, number);
   }
   query.norm = norm_of(query.x);
   if (width_ == 0) {

@@ -59,6 +59,7 @@ class Lookup {
     const auto started = std::chrono::steady_clock::now();
     result_.model = settings_.model;
     result_.order = settings_.order;
+    result_.pooling = settings_.pooling;
     ends_ = model::vocabulary_matrices(model_.files, model_.index);
     check_queries();
     choose_features();
@@ -95,8 +96,8 @@ class Lookup {
     }
     result_.scale =
         model::embedding_scale(model_.files, ends_.input < 0 ? 0 : matrix(ends_.input).cols);
-    maker_.emplace(result_.vocabulary.get(), model_.files, model_.index, ends_.input,
-                   result_.scale.factor);
+    maker_.emplace(result_.vocabulary.get(), model_.files, model_.index,
+                   EmbeddingPlace{ends_.input, result_.scale.factor, settings_.pooling});
     expects(!settings_.requests.empty(), "look_up: a query at least");
     for (std::size_t i = 0; i < settings_.requests.size(); ++i) {
       result_.width = static_cast<std::int64_t>(maker_->make(settings_.requests[i], i).x.size());

@@ -39,9 +39,10 @@ struct LookupSettings {
   model::Selection selection;
   model::FeatureRole role = model::FeatureRole::kGate;
   LookupOrder order = LookupOrder::kApart;
-  std::int64_t top = 20;        ///< features of each list
-  std::int64_t tokens_out = 8;  ///< entries named for each feature
-  std::int32_t threads = 0;     ///< 0: every core
+  TokenPooling pooling = TokenPooling::kMean;  ///< of queries of several tokens
+  std::int64_t top = 20;                       ///< features of each list
+  std::int64_t tokens_out = 8;                 ///< entries named for each feature
+  std::int32_t threads = 0;                    ///< 0: every core
   std::uint64_t ram_budget = 0;
   input::BulkReadOptions reading;
 };
@@ -86,6 +87,7 @@ struct QueryResult {
 struct LookupResult {
   std::string model;
   LookupOrder order = LookupOrder::kApart;
+  TokenPooling pooling = TokenPooling::kMean;
   model::EmbeddingScale scale;
   std::shared_ptr<const model::Vocabulary> vocabulary;  ///< null: there is none, or none was needed
   std::vector<model::MatrixRecord> matrices;            ///< searched ones, whole
