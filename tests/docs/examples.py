@@ -37,6 +37,7 @@ def parse(arguments):
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared/data")
     parser.add_argument("--models-python", type=Path, default=ROOT / "build/python-models/bin/python")
     parser.add_argument("--repository", type=Path, default=ROOT)
+    parser.add_argument("--unmarked", action="append", default=[], metavar="PAGE", help="a page whose blocks need no marker")
     parser.add_argument("rest", nargs="*", metavar="FOLDER, PAGE")
     flags = parser.parse_intermixed_args(arguments)
     flags.folder = Path(flags.rest.pop(0)).absolute() if flags.action in ("run", "update") and flags.rest else None
@@ -52,8 +53,10 @@ def read(path, repository):
     return name, text, page_blocks.read_page(text, name)
 
 
-def wrong_of_page(name, text, blocks, commands, repository):
-    yield from page_blocks.unmarked(blocks)
+def wrong_of_page(name, text, blocks, commands, flags):
+    repository = flags.repository
+    if name not in flags.unmarked:
+        yield from page_blocks.unmarked(blocks)
     for block in blocks:
         if block.language in page_blocks.SHELLS:
             try:
@@ -65,12 +68,25 @@ def wrong_of_page(name, text, blocks, commands, repository):
         run_by = block.marker("run by")
         if run_by and not is_read_by(repository / run_by[1], Path(name).name):
             yield f"{block.place}: {run_by[1]} is not there, or does not name {Path(name).name}"
+        source = block.marker("from")
+        if source and not is_part(block.text, repository / source[1]):
+            yield f"{block.place}: not a part of {source[1]}"
         for one in filter(None, (block.output, block if block.language == "console" else None)):
             for line in one.text.splitlines():
                 if len(line) > WIDTH and not line.startswith("$ "):
                     yield f"{one.place}: an output of {len(line)} columns: {line}"
-    for what in commands.wrong_in_prose(re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)):
+    prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+    if re.search(r"^    (\$ )?vindex ", re.sub("<!--.*?-->", "", prose, flags=re.S), re.M):
+        yield f"{name}: commands in an indented block: they need a fence and a marker"
+    for what in commands.wrong_in_prose(prose):
         yield f"{name}: {what}"
+
+
+def is_part(text, path):
+    """The lines stand in the file in this order and together, however they are indented."""
+    def plain(lines):
+        return "\n".join(line.strip() for line in lines.splitlines())
+    return path.exists() and plain(text) in plain(path.read_text(encoding="utf-8"))
 
 
 def is_read_by(script, page):
@@ -84,7 +100,7 @@ def check(flags):
     described = json.loads(subprocess.run([flags.program, "--describe-commands"], check=True, capture_output=True, text=True).stdout)
     commands = command_lines.Commands(described, flags.repository)
     wrong = [line for path in flags.pages for name, text, blocks in [read(path, flags.repository)]
-             for line in wrong_of_page(name, text, blocks, commands, flags.repository)]
+             for line in wrong_of_page(name, text, blocks, commands, flags)]
     print("\n".join(wrong) or f"{len(flags.pages)} pages: every block has a marker, every command is one of the program")
     return 1 if wrong else 0
 
@@ -123,10 +139,10 @@ def count(flags):
     print(f"{'page':<28} {'run':>4} {'outputs':>7} {'by a test':>9} {'not run':>7}")
     for path in flags.pages:
         name, _, blocks = read(path, flags.repository)
-        marked = collections.Counter(next((m[0] for m in block.markers if m[0] in ("run", "run by", "not run")), "") for block in blocks)
+        marked = collections.Counter(next((m[0] for m in block.markers if m[0] in page_blocks.HOW), "") for block in blocks)
         outputs = sum(block.output is not None or (block.language == "console" and bool(block.marker("run"))) for block in blocks)
         if marked.keys() - {""}:
-            print(f"{name:<28} {marked['run']:>4} {outputs:>7} {marked['run by']:>9} {marked['not run']:>7}")
+            print(f"{name:<28} {marked['run']:>4} {outputs:>7} {marked['run by'] + marked['from']:>9} {marked['not run']:>7}")
             for reason, number in collections.Counter(b.marker("not run")[1] for b in blocks if b.marker("not run")).items():
                 print(f"{'':<4}{number} not run: {reason}")
     return 0

@@ -7,6 +7,7 @@ A marker is an HTML comment of its own before a block; it is not shown. Of a blo
     <!-- run: exit 65 -->                           ... and ends with this code
     <!-- not run: needs Slurm -->                   never executed, and why
     <!-- run by tests/python/recipes_test.py -->    another test executes it
+    <!-- from host/decode/ternary_blocks.hpp -->    not executed: a part of this file
 
 `<!-- blocks: ... -->` or `<!-- python blocks: ... -->` says the same of every later block of the page that has no marker of its
 own. `<!-- before: ... -->` has commands of one or several lines that make what the page takes as given. Of an output:
@@ -19,11 +20,12 @@ A line `...` of an output stands for any lines."""
 import dataclasses
 import re
 
-MARKER = re.compile(r"<!--\s*(run by|run|not run|not output|before|varies|(?:\w+ )?blocks)\b\s*:?\s*(.*?)\s*-->", re.S)
+MARKER = re.compile(r"<!--\s*(run by|run|not run|from|not output|before|varies|(?:\w+ )?blocks)\b\s*:?\s*(.*?)\s*-->", re.S)
 FENCE = re.compile(r"( *)(```+)\s*([^\n`]*)$")
 SHELLS = ("sh", "bash", "console")
 CODE = (*SHELLS, "python", "cpp", "cmake")
 PLAIN = ("", "text")
+HOW = ("run", "run by", "from", "not run")  # what a marker can say of a block of commands or of code
 
 
 class PageError(Exception):
@@ -78,7 +80,7 @@ def read_page(text, page):
             language = fence[3].split(" ")[0]
             inner = "".join(line.removeprefix(fence[1]) + "\n" for line in lines[at + 1:end])
             block = Block(page, language, inner, at + 1, end, section, markers)
-            if language in CODE and not block.marker("run", "not run", "run by"):
+            if language in CODE and not block.marker(*HOW):
                 block.markers = markers + defaults.get(language, defaults.get("", []))
             blocks.append(block)
             markers, at = [], end + 1
@@ -113,11 +115,11 @@ def unmarked(blocks):
     """What is wrong with the markers of a page, one line each."""
     outputs = {id(block.output) for block in blocks}
     for block in blocks:
-        named = [name for name, _ in block.markers if name in ("run", "not run", "run by")]
+        named = [name for name, _ in block.markers if name in HOW]
         if block.language in CODE and not named:
-            yield f"{block.place}: a block of {block.language} without a marker (run, run by, not run): tests/docs/page_blocks.py"
+            yield f"{block.place}: a block of {block.language} without a marker ({', '.join(HOW)}): tests/docs/page_blocks.py"
         if len(named) > 1:
-            yield f"{block.place}: several of run, run by, not run"
+            yield f"{block.place}: several of {', '.join(HOW)}"
         if block.marker("not run") and not block.marker("not run")[1]:
             yield f"{block.place}: not run, and no reason"
         if block.language in PLAIN and re.search(r"^(\$ |vindex |scripts/|pip |cmake )", block.text, re.M) and id(block) not in outputs:
