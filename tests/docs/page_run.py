@@ -56,7 +56,7 @@ class Place:
         path.chmod(0o755)
 
     def environment(self):
-        return {**os.environ, "PATH": f"{self.folder / '.bin'}:{os.environ['PATH']}", "LC_ALL": "C", "COLUMNS": "80", "MPLBACKEND": "Agg",
+        return {**os.environ, "PATH": f"{self.folder / '.bin'}:{os.environ['PATH']}", "LC_ALL": "C", "COLUMNS": "80", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
                 "PYTHONDONTWRITEBYTECODE": "1"}
 
 
