@@ -94,6 +94,7 @@ const std::set<std::string>& entries_of_verbs() {
       "jobs/experts/experts_run.hpp",
       "engine/job_runner.hpp",
       "jobs/lookup/lookup_run.hpp",
+      "jobs/lookup/store_features.hpp",
       "jobs/spectra/measure_run.hpp",
       "engine/memory_budget.hpp",
       "engine/opening.hpp",

@@ -11,6 +11,7 @@ results::Schema experts_schema();
 results::Schema cka_schema();
 results::Schema activations_schema();
 results::Schema routing_schema();
+results::Schema gate_vectors_schema();
 
 }  // namespace vindex::jobs
 
@@ -19,7 +20,8 @@ namespace vindex::results {
 std::span<const Schema> schemas() {
   static const std::array all = {jobs::spectra_schema(),     jobs::compare_schema(),
                                  jobs::experts_schema(),     jobs::cka_schema(),
-                                 jobs::activations_schema(), jobs::routing_schema()};
+                                 jobs::activations_schema(), jobs::routing_schema(),
+                                 jobs::gate_vectors_schema()};
   return all;
 }
 

@@ -27,6 +27,7 @@ enum class FileSchema : std::uint8_t {
   kCka,          ///< vindex-cka: layers of one dump of activations beside those of another
   kActivations,  ///< vindex-activations: statistics of dumped activations, layer by layer
   kRouting,      ///< vindex-routing: where routers send tokens, layer by layer
+  kGateVectors,  ///< vindex-gate-vectors: the features of a model, to be searched without it
 };
 
 /// A matrix that has no partner, for /unpaired/.

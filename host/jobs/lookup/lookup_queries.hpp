@@ -50,6 +50,12 @@ struct VectorRow {
   std::int64_t row = 0;
 };
 
+/// Row `row` of `file`.
+std::vector<float> read_row(const VectorFile& file, std::int64_t row);
+double norm_of(const std::vector<float>& values);
+/// Why `values` have no direction ("is zero"), or nothing.
+std::string trouble_of(const std::vector<float>& values);
+
 /// One query as asked for: a token, several, or a vector as it is.
 struct QueryRequest {
   std::variant<TokenText, TokenNumber, TokenSequence, std::vector<float>, VectorRow> what;

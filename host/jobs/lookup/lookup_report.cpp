@@ -187,6 +187,7 @@ Json head_json(const LookupResult& result) {
                                      {"entries", result.vocabulary->count()}};
   return {{"schema", "vindex-lookup/2"},
           {"model", printable(result.model)},
+          {"made_of", Json::given(printable(result.made_of))},
           {"backend", "cpu"},
           {"by", order_name(result.order)},
           {"embedding_scale", result.scale.factor},
@@ -206,9 +207,12 @@ Json head_json(const LookupResult& result) {
 
 std::string head_text(const LookupResult& result, std::size_t width) {
   return wrapped_text(
-             fmt::format("{}: {} features of {} matrices, {} inputs each{}",
-                         printable(result.model), result.features, result.matrices.size(),
-                         result.width,
+             fmt::format("{}{}: {} features of {} matrices, {} inputs each{}",
+                         printable(result.model),
+                         result.made_of.empty()
+                             ? std::string()
+                             : fmt::format(" (gate vectors of {})", printable(result.made_of)),
+                         result.features, result.matrices.size(), result.width,
                          result.scale.source.empty()
                              ? std::string()
                              : fmt::format("; embedding times {:.6g} ({})", result.scale.factor,

@@ -33,7 +33,8 @@ std::size_t list_count(LookupOrder order);
 
 /// What the command line asks for.
 struct LookupSettings {
-  std::string model, model_config;
+  std::string model;  ///< its address, or a file of gate vectors (store_features.hpp)
+  std::string model_config;
   std::string tokenizer;  ///< a tokenizer.json; empty: the model's own
   std::vector<QueryRequest> requests;
   model::Selection selection;
@@ -86,6 +87,7 @@ struct QueryResult {
 
 struct LookupResult {
   std::string model;
+  std::string made_of;  ///< of a file of gate vectors: its model
   LookupOrder order = LookupOrder::kApart;
   TokenPooling pooling = TokenPooling::kMean;
   model::EmbeddingScale scale;
@@ -94,7 +96,6 @@ struct LookupResult {
   std::vector<SkippedMatrix> skipped;
   bool is_incomplete = false;  ///< one was skipped that cannot be decoded
   std::string no_tokens;  ///< why no entries are named; empty where they are, or none was asked
-  bool tied_output = false;
   std::int64_t width = 0;
   std::int64_t features = 0;              ///< with a direction: neither zero nor not finite
   std::int64_t zero = 0, not_finite = 0;  ///< the others
