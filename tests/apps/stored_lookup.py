@@ -63,9 +63,10 @@ def same(model, file, *queries, exact=True, rounding=0.0, code=0):
     for one, other in zip(left["queries"], right["queries"], strict=True):
         check(one["name"] == other["name"] and one["token"] == other["token"], file, one["name"], other["name"])
         for a, b in zip(one["lists"], other["lists"], strict=True):
-            check(len(a["features"]) == len(b["features"]), file, "lists")
+            # Of all features of a sign a few whose cosine is next to none have the other one.
+            check(abs(len(a["features"]) - len(b["features"])) <= (0 if rounding == 0 else len(a["features"]) // 100), file, "lists")
             of = {(f["tensor"], f["slice"], f["feature"]): f for f in a["features"]}
-            for k, feature in enumerate(b["features"]):
+            for k, feature in enumerate(b["features"][:len(a["features"])]):
                 check(abs(abs(feature["cosine"]) - abs(a["features"][k]["cosine"])) <= rounding + 2e-6, file, "cosines in order")
                 beside = of.get((feature["tensor"], feature["slice"], feature["feature"]))
                 if beside is None:  # two that are as near as the rounding
@@ -172,7 +173,7 @@ def batches():
     """A file does not depend on threads and memory."""
     model = save("wide", "llama", dense(np.random.default_rng(3), 5000))
     files = [store(model, f"wide{i}.h5", "--threads", threads, "--ram-budget", budget)
-             for i, (threads, budget) in enumerate(((1, "1GiB"), (2, "12MiB")))]
+             for i, (threads, budget) in enumerate(((1, "1GiB"), (2, "16MiB")))]
     with h5py.File(files[0]) as a, h5py.File(files[1]) as b:
         for name in ("feature/vectors", "feature/norm", "feature/token", "feature/token_score", "feature/block_sha256", "feature/gate_down_cosine",
                      "gate/norm_mean", "embedding/vectors"):
@@ -232,6 +233,7 @@ def outputs():
     check("gate.down" in shown and max(map(len, shown.splitlines()[1:])) <= 80, shown)
     document = json.loads(call(VINDEX, "show", file, "--json").stdout)
     check([row["features"] for row in document["rows"]] == [NEURONS, NEURONS], document)
+    check("E-MERGE-KIND" in call(VINDEX, "merge", file, "-o", path("merged.h5"), code=64).stderr)
     # Results of another kind are no vectors.
     call(VINDEX, "measure", model, "-o", path("measured.h5"), "-q")
     check("E-RESULTS-KIND" in run(path("measured.h5"), "--token-id", 1, code=65).stderr)

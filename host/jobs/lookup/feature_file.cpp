@@ -341,6 +341,10 @@ class FeatureFile {
     snapshot.total.matrices = plan_.features;
     snapshot.total.cost = static_cast<double>(plan_.features);
     snapshot.done.matrices = done;
+    const auto row =
+        static_cast<std::uint64_t>(plan_.width) * results::h5::type_bytes(stored_type(plan_.type));
+    snapshot.total.bytes = static_cast<std::uint64_t>(plan_.features) * row;
+    snapshot.done.bytes = static_cast<std::uint64_t>(done) * row;
     snapshot.done.cost = static_cast<double>(done);
     snapshot.elapsed_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
