@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Executes the examples of pages and compares what they print with what the pages show; finds commands that there are not.
 
-    examples.py check [PAGE...]             every block of commands or code has a marker; every command and flag exists
+    examples.py check [PAGE...]             every block of commands or code has a marker; every command, flag,
+                                            file and identifier of an error that a page names exists
     examples.py run FOLDER [PAGE...]        executes the blocks marked `run`, each page in a folder of its own below FOLDER
     examples.py update FOLDER [PAGE...]     the same, and writes what was printed into the pages
     examples.py count [PAGE...]             a table: how many blocks of a page are run, and why the others are not
@@ -22,6 +23,7 @@ from pathlib import Path
 import command_lines
 import page_blocks
 import page_run
+import references
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/support"))
@@ -53,7 +55,7 @@ def read(path, repository):
     return name, text, page_blocks.read_page(text, name)
 
 
-def wrong_of_page(name, text, blocks, commands, flags):
+def wrong_of_page(name, text, blocks, commands, named, flags):
     repository = flags.repository
     if name not in flags.unmarked:
         yield from page_blocks.unmarked(blocks)
@@ -78,7 +80,7 @@ def wrong_of_page(name, text, blocks, commands, flags):
     prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
     if re.search(r"^    (\$ )?vindex ", re.sub("<!--.*?-->", "", prose, flags=re.S), re.M):
         yield f"{name}: commands in an indented block: they need a fence and a marker"
-    for what in commands.wrong_in_prose(prose):
+    for what in (*commands.wrong_in_prose(prose), *named.wrong(prose)):
         yield f"{name}: {what}"
 
 
@@ -99,8 +101,9 @@ def is_read_by(script, page):
 def check(flags):
     described = json.loads(subprocess.run([flags.program, "--describe-commands"], check=True, capture_output=True, text=True).stdout)
     commands = command_lines.Commands(described, flags.repository)
+    named = references.References(flags.repository)
     wrong = [line for path in flags.pages for name, text, blocks in [read(path, flags.repository)]
-             for line in wrong_of_page(name, text, blocks, commands, flags)]
+             for line in wrong_of_page(name, text, blocks, commands, named, flags)]
     print("\n".join(wrong) or f"{len(flags.pages)} pages: every block has a marker, every command is one of the program")
     return 1 if wrong else 0
 
@@ -148,13 +151,14 @@ def count(flags):
     return 0
 
 
-def main():
-    flags = parse(sys.argv[1:])
+def main(arguments):
+    flags = parse(arguments)
     try:
-        sys.exit({"check": check, "count": count}.get(flags.action, run)(flags))
+        return {"check": check, "count": count}.get(flags.action, run)(flags)
     except page_blocks.PageError as error:
-        sys.exit(str(error))
+        print(error)
+        return 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

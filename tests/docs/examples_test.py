@@ -1,14 +1,15 @@
 """The harness of the pages itself, on pages that have something wrong: examples_test.py PROGRAM FOLDER."""
 
+import contextlib
+import io
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import examples
 from test_script import fresh_folder
 
-PROGRAM, FOLDER = Path(sys.argv[1]).absolute(), Path(sys.argv[2]).absolute()
-HARNESS = Path(__file__).with_name("examples.py")
+PROGRAM, FOLDER = sys.argv[1], Path(sys.argv[2]).absolute()
 
 
 def harness(action, text, code, *says):
@@ -16,10 +17,12 @@ def harness(action, text, code, *says):
     page = FOLDER / "docs/page.md"
     page.write_text(text, encoding="utf-8")
     runs = [str(FOLDER / "runs")] if action in ("run", "update") else []
-    done = subprocess.run([sys.executable, "-B", HARNESS, action, "--program", PROGRAM, "--repository", FOLDER, "--data", FOLDER / "data",
-                           "--models-python", FOLDER / "none", *runs, page], capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == code, (done.returncode, code, said)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        ended = examples.main([action, "--program", PROGRAM, "--repository", str(FOLDER), "--data", str(FOLDER / "data"),
+                               "--models-python", str(FOLDER / "none"), *runs, str(page)])
+    said = out.getvalue()
+    assert ended == code, (ended, code, said)
     for one in says:
         assert one in said, (one, said)
     return page.read_text(encoding="utf-8")
@@ -58,6 +61,7 @@ def what_check_finds():
         harness("check", block(command, "not run: a reason"), 1, says)
         harness("check", block("$ " + command.replace("\n", "\n> "), "not run: a reason", language="console"), 1, says)
     harness("check", "Use `vindex show --heds` and `--heds`.\n", 1, "`vindex show --heds`: `vindex show` has no --heds", "nor a script")
+    harness("check", "It ends with E-NONE, see `scripts/none.sh`.\n", 1, "E-NONE is in no source", "no file scripts/none.sh")
     harness("check", "Use `vindex edit delete|insert`, `vindex show --top 3`.\n", 0)
     harness("check", block("vindex -q measure x -o y.h5 --mode fast > z 2>&1 && vindex show y.h5 # it's done", "not run: a reason"), 0)
 
