@@ -292,7 +292,7 @@ def damage():
         if at in places[:3]:
             check(done.returncode == 65 and "E-RESULTS-DATA" in done.stderr, at, done.stderr)
             check(call(VINDEX, "validate", broken, code=65).stdout.count("not what was written") == 1, at)
-    check(refused > 60, refused)
+    check(refused > 25, refused)
     for size in [0, 1, 8, 100] + rng.sample(range(len(data)), 30):
         with open(broken, "wb") as out:
             out.write(data[:size])

@@ -88,7 +88,7 @@ class FeatureChecker {
  private:
   void check_tokens() {
     const results::h5::File& file = checker_.reader().file();
-    if (!file.exists("/feature/token")) {
+    if (!file.text_attribute("/", kNoTokensAttribute).empty()) {
       return;
     }
     const std::uint64_t named = file.open_dataset("/feature/token").side(1);

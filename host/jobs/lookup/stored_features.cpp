@@ -44,7 +44,9 @@ class StoredFeatures final : public FeatureSource {
     files_.path = path;
     open_vectors();
     add_gates();
-    named_ = file().exists("/feature/token") ? file().open_dataset("/feature/token").side(1) : 0;
+    if (file().text_attribute("/", kNoTokensAttribute).empty()) {
+      named_ = file().open_dataset("/feature/token").side(1);
+    }
   }
 
   const input::ModelFiles& files() const override { return files_; }
