@@ -208,6 +208,9 @@ def real_cases(models):
     yield Case("lookup", """
         lookup STORIES --queries ../inputs/words.txt --top 5
         lookup STORIES --token-id 357 --json
+        lookup STORIES --token-ids 357,265 --pool last
+        lookup STORIES -o gates.h5
+        lookup gates.h5 --token mom
         lookup STORIES --token mom --role up_proj --by cosine --tokens-out 0
         lookup MOE --vector ../inputs/queries.npy --by score
         lookup MOE_Q4 --token-id 65 --layers 1-2 --top 3

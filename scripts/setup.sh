@@ -8,7 +8,7 @@ packages=(g++ cmake ninja-build git python3 python3-venv libcli11-dev libhdf5-de
           libcurl4-openssl-dev nlohmann-json3-dev libfmt-dev libssl-dev liburing-dev libre2-dev libkissfft-dev
           zlib1g-dev libjs-vega libgtest-dev)
 if [[ "${1:-}" == "--tests" || "${1:-}" == "--development" ]]; then
-  packages+=(hdf5-tools tmux dpkg-dev file xz-utils python3-dev)
+  packages+=(hdf5-tools sqlite3 tmux dpkg-dev file xz-utils python3-dev)
 fi
 if [[ "${1:-}" == "--development" ]]; then
   # nginx-light: a real web server for the tests of remote models. Debian starts it, so that --tests leaves it out.

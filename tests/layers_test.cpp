@@ -95,6 +95,7 @@ const std::set<std::string>& entries_of_verbs() {
       "engine/job_runner.hpp",
       "jobs/lookup/lookup_run.hpp",
       "jobs/trace/trace_run.hpp",
+      "jobs/lookup/store_features.hpp",
       "jobs/spectra/measure_run.hpp",
       "engine/memory_budget.hpp",
       "engine/opening.hpp",

@@ -90,6 +90,11 @@ GgufFile read_gguf_header_of(Shard shard, const AskForRoom& ask_for_room = {},
     throw FormatError("E-SPLIT-KIND", name, "is not a GGUF file, as its set is");
   }
   file.header = gguf::read_header(*file.shard.source, ask_for_room, keep);
+  if (file.header.header_sha256.empty() &&
+      split_key(file.header, "split.count", name).value_or(1) > 1) {
+    // There are no matrices in this file, but there may be some in the others of its set.
+    file.header = gguf::read_header(*file.shard.source, ask_for_room);
+  }
   if (file.header.big_endian) {
     file.shard.source =
         gguf::make_swapped_source(std::move(file.shard.source), file.header.tensors);

@@ -12,6 +12,7 @@ results::Schema cka_schema();
 results::Schema activations_schema();
 results::Schema routing_schema();
 results::Schema trace_schema();
+results::Schema gate_vectors_schema();
 
 }  // namespace vindex::jobs
 
@@ -21,7 +22,7 @@ std::span<const Schema> schemas() {
   static const std::array all = {jobs::spectra_schema(),     jobs::compare_schema(),
                                  jobs::experts_schema(),     jobs::cka_schema(),
                                  jobs::activations_schema(), jobs::routing_schema(),
-                                 jobs::trace_schema()};
+                                 jobs::trace_schema(),       jobs::gate_vectors_schema()};
   return all;
 }
 

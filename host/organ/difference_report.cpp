@@ -128,7 +128,7 @@ std::string summary_text(const ModelDifference& difference, const DiffView& view
   }
   std::vector<std::vector<std::string>> rows = {{view.by_layer ? "block" : "class", "both", "bytes",
                                                  "values", "differ", "other", "only A", "only B",
-                                                 "cosine", "min cos", "max err"}};
+                                                 "cosine", "least", "error"}};
   for (const auto& [key, group] : groups) {
     const auto state = [&group = group](TensorState which) {
       return group.states[static_cast<std::size_t>(which)];
@@ -153,8 +153,8 @@ std::string summary_text(const ModelDifference& difference, const DiffView& view
   return table_text(rows, columns, view.width) +
          wrapped_text(
              "bytes: the same; values: the same once decoded; other: shapes that differ, "
-             "weights that are not finite or not decoded; cosine: median; error: norm(B - A) "
-             "/ norm(A)",
+             "weights that are not finite or not decoded; cosine: median; least: the smallest; "
+             "error: norm(B - A) / norm(A), the largest",
              view.width, 0) +
          "\n";
 }

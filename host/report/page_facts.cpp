@@ -12,9 +12,10 @@ namespace vindex::report {
 namespace {
 
 constexpr PageSection kSections[] = {
-    {results::FileSchema::kResults, add_measure}, {results::FileSchema::kCompare, add_cells},
-    {results::FileSchema::kExperts, add_cells},   {results::FileSchema::kCka, add_cells},
-    {results::FileSchema::kRouting, add_cells},   {results::FileSchema::kActivations, add_cells},
+    {results::FileSchema::kResults, add_measure},   {results::FileSchema::kCompare, add_cells},
+    {results::FileSchema::kExperts, add_cells},     {results::FileSchema::kCka, add_cells},
+    {results::FileSchema::kRouting, add_cells},     {results::FileSchema::kActivations, add_cells},
+    {results::FileSchema::kGateVectors, add_cells},
 };
 
 }  // namespace

@@ -22,6 +22,10 @@ std::string_view type_name(Type type) {
       return "int32";
     case Type::kInt64:
       return "int64";
+    case Type::kFloat16:
+      return "float16";
+    case Type::kBFloat16:
+      return "bfloat16";
     case Type::kFloat32:
       return "float32";
     case Type::kFloat64:
@@ -30,6 +34,26 @@ std::string_view type_name(Type type) {
       return "string";
   }
   return "";
+}
+
+std::uint64_t type_bytes(Type type) {
+  switch (type) {
+    case Type::kInt8:
+      return 1;
+    case Type::kFloat16:
+    case Type::kBFloat16:
+      return 2;
+    case Type::kInt32:
+    case Type::kFloat32:
+      return 4;
+    case Type::kInt64:
+    case Type::kFloat64:
+      return 8;
+    case Type::kString:
+      break;
+  }
+  expects(false, "strings have no size of their own");
+  return 0;
 }
 
 std::recursive_mutex& LibraryLock::mutex() {
@@ -90,6 +114,9 @@ hid_t memory_type(Type type) {
       return H5T_NATIVE_INT32;
     case Type::kInt64:
       return H5T_NATIVE_INT64;
+    case Type::kFloat16:
+    case Type::kBFloat16:
+      return file_type(type);
     case Type::kFloat32:
       return H5T_NATIVE_FLOAT;
     case Type::kFloat64:
@@ -101,6 +128,21 @@ hid_t memory_type(Type type) {
   return -1;
 }
 
+namespace {
+
+/// A sign, `exponent_bits` and the rest; one for the whole process, the library closes it.
+hid_t float_of_16_bits(std::size_t exponent_bits) {
+  constexpr std::size_t kBits = 16;
+  const std::size_t rest = kBits - 1 - exponent_bits;
+  const hid_t made = written(H5Tcopy(H5T_IEEE_F32LE), "a type");
+  written(H5Tset_fields(made, kBits - 1, rest, exponent_bits, 0, rest), "a type");
+  written(H5Tset_size(made, kBits / 8), "a type");
+  written(H5Tset_ebias(made, (std::size_t{1} << (exponent_bits - 1)) - 1), "a type");
+  return made;
+}
+
+}  // namespace
+
 hid_t file_type(Type type) {
   switch (type) {
     case Type::kInt8:
@@ -109,6 +151,14 @@ hid_t file_type(Type type) {
       return H5T_STD_I32LE;
     case Type::kInt64:
       return H5T_STD_I64LE;
+    case Type::kFloat16: {
+      static const hid_t half = float_of_16_bits(5);
+      return half;
+    }
+    case Type::kBFloat16: {
+      static const hid_t upper_half = float_of_16_bits(8);
+      return upper_half;
+    }
     case Type::kFloat32:
       return H5T_IEEE_F32LE;
     case Type::kFloat64:

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -20,8 +21,20 @@ namespace vindex::results::h5 {
 
 using Shape = std::vector<std::uint64_t>;
 
-enum class Type : std::uint8_t { kInt8, kInt32, kInt64, kFloat32, kFloat64, kString };
+/// kFloat16 is IEEE binary16, kBFloat16 the upper half of binary32: they are moved as bytes alone.
+enum class Type : std::uint8_t {
+  kInt8,
+  kInt32,
+  kInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kString
+};
 std::string_view type_name(Type type);
+/// Of an element of `type`, which is no string.
+std::uint64_t type_bytes(Type type);
 
 template <typename T>
 constexpr Type type_of() {
@@ -39,7 +52,7 @@ constexpr Type type_of() {
   }
 }
 
-/// `f` of a zero of the number type `type`, which is no string.
+/// `f` of a zero of the number type `type`, which is neither a string nor of 16 bits.
 template <typename F>
 decltype(auto) visit_number(Type type, F&& f) {
   switch (type) {
@@ -99,6 +112,12 @@ class Dataset {
   void write(std::uint64_t first, std::uint64_t count, std::span<const T> values) {
     transfer(true, type_of<T>(), first, count, const_cast<T*>(values.data()), values.size());
   }
+  /// The same of elements as the bytes of their stored type, which is no string.
+  void read_bytes(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const;
+  void write_bytes(std::uint64_t first, std::uint64_t count, std::span<const std::byte> bytes);
+  /// Where the first element lies in the file, where all of them lie there one after the other,
+  /// little-endian and unfiltered; nothing of other layouts, and before anything is written.
+  std::optional<std::uint64_t> place() const;
   /// A whole chunk whose first row is `first`, as pack_chunk() made it; only for datasets with
   /// deflate and checksum.
   void write_packed(std::uint64_t first, std::span<const std::byte> packed);
@@ -113,6 +132,7 @@ class Dataset {
   friend class File;
   void transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
                 std::size_t elements) const;
+  std::size_t elements_of(std::size_t bytes) const;
   Handle handle_;
   std::string where_;
   Shape shape_;

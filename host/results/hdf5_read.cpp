@@ -9,6 +9,7 @@
 #include <hdf5_hl.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -105,6 +106,10 @@ bool classify(hid_t id, Type& type) {
       type = size == 1 ? Type::kInt8 : (size == 4 ? Type::kInt32 : Type::kInt64);
       return size == 1 || size == 4 || size == 8;
     case H5T_FLOAT:
+      if (size == 2) {
+        type = H5Tequal(id, file_type(Type::kFloat16)) > 0 ? Type::kFloat16 : Type::kBFloat16;
+        return H5Tequal(id, file_type(type)) > 0;
+      }
       type = size == 4 ? Type::kFloat32 : Type::kFloat64;
       return size == 4 || size == 8;
     case H5T_STRING:
@@ -234,6 +239,34 @@ std::uint64_t Dataset::side(std::size_t dimension) const {
                       std::to_string(shape_.size()) + " dimensions, which are too few");
   }
   return shape_[dimension];
+}
+
+void Dataset::read_bytes(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const {
+  transfer(false, type_, first, count, out.data(), elements_of(out.size()));
+}
+
+void Dataset::write_bytes(std::uint64_t first, std::uint64_t count,
+                          std::span<const std::byte> bytes) {
+  transfer(true, type_, first, count, const_cast<std::byte*>(bytes.data()),
+           elements_of(bytes.size()));
+}
+
+/// Of bytes that are no whole number of elements more than any dataset has.
+std::size_t Dataset::elements_of(std::size_t bytes) const {
+  const std::uint64_t each = type_bytes(type_);
+  return bytes % each == 0 ? bytes / each : std::numeric_limits<std::size_t>::max();
+}
+
+std::optional<std::uint64_t> Dataset::place() const {
+  const LibraryLock lock;
+  const Handle create(was_read(H5Dget_create_plist(id()), where_, ""));
+  const Handle type(was_read(H5Dget_type(id()), where_, ""));
+  if (H5Pget_layout(create.id()) != H5D_CONTIGUOUS || H5Pget_nfilters(create.id()) != 0 ||
+      H5Tequal(type.id(), file_type(type_)) <= 0) {
+    return std::nullopt;
+  }
+  const haddr_t place = H5Dget_offset(id());
+  return place == HADDR_UNDEF ? std::nullopt : std::optional<std::uint64_t>(place);
 }
 
 std::uint64_t Dataset::stored_bytes() const {

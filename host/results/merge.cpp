@@ -9,6 +9,8 @@
 #include "core/path_kind.hpp"
 #include <vindex/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -68,6 +70,12 @@ MergeOutcome merge_parts(const std::vector<std::string>& parts, const std::strin
         "E-MERGE-RUN", "no run-*.h5 beside the parts: they do not say what was to be measured");
   }
   FileDescription description = ResultsReader(described.front(), std::nullopt).description();
+  if (description.schema == FileSchema::kGateVectors) {
+    throw UsageError("E-MERGE-KIND",
+                     fmt::format("{}: gate vectors are written whole: there are no parts of them "
+                                 "to merge",
+                                 printable(described.front())));
+  }
   std::vector<std::string> sources = described;
   for (const std::vector<std::string>* more : {&inputs.parts, &inputs.others}) {
     sources.insert(sources.end(), more->begin(), more->end());

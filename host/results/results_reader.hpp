@@ -67,6 +67,7 @@ class ResultsReader {
   const FileHeader& header() const { return header_; }
   const Schema& schema() const { return schema_of(header_.schema); }
   const h5::File& file() const { return file_; }
+  std::uint64_t file_bytes() const { return storage_->size(); }
   /// All but `tensors` and the texts of /run/, which only whole files and run descriptions have.
   FileDescription description() const;
   Fingerprint fingerprint() const;

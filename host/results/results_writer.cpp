@@ -228,7 +228,7 @@ StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
 
 void write_results(Storage& storage, const std::string& label, FileExtent kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
-                   BulkSource& bulk) {
+                   BulkSource& bulk, const WriteAhead& ahead) {
   expects(
       std::is_sorted(rows.begin(), rows.end(),
                      [](const StoredRow* a, const StoredRow* b) { return a->table < b->table; }),
@@ -236,6 +236,9 @@ void write_results(Storage& storage, const std::string& label, FileExtent kind,
   const auto matrices = rows_of(rows, model::ResultTable::kMatrix);
   h5::File file = h5::File::create(storage, label);
   write_root(file, kind, description, count_statuses(matrices), count_statuses(rows).skipped == 0);
+  if (ahead) {
+    ahead(file);
+  }
   const Schema& schema = schema_of(description.schema);
   const MatrixNumbers numbers =
       matrices.size() < rows.size() ? matrix_numbers(matrices) : MatrixNumbers();

@@ -4,9 +4,11 @@
 
 #include "bulk_source.hpp"
 #include "description.hpp"
+#include "hdf5.hpp"
 #include "storage.hpp"
 #include "stored_row.hpp"
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,12 +21,16 @@ enum class FileExtent : std::uint8_t {
   kDescription,  ///< what merging needs beside parts: every row `skipped`, Schema::beside, /run/
 };
 
+/// Writes what a kind of file holds beside all tables. It runs before these are written, so that
+/// the numbers of `rows` may be its findings.
+using WriteAhead = std::function<void(h5::File& file)>;
+
 /// Writes `rows` (in the file's row order, all tables) and everything derived from them. Memory:
 /// the columns of /matrix/ and one chunk of a spectrum. Errors: those of `bulk` and of `storage`;
 /// Error (internal) if the library fails otherwise.
 void write_results(Storage& storage, const std::string& label, FileExtent kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
-                   BulkSource& bulk);
+                   BulkSource& bulk, const WriteAhead& ahead = {});
 
 StatusCounts count_statuses(std::span<const StoredRow* const> rows);
 

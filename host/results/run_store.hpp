@@ -28,6 +28,7 @@ enum class FileSchema : std::uint8_t {
   kActivations,  ///< vindex-activations: statistics of dumped activations, layer by layer
   kRouting,      ///< vindex-routing: where routers send tokens, layer by layer
   kTrace,        ///< vindex-trace: statistics of a forward pass, layer by layer
+  kGateVectors,  ///< vindex-gate-vectors: the features of a model, to be searched without it
 };
 
 /// A matrix that has no partner, for /unpaired/.

@@ -33,6 +33,7 @@ KNOWN_MAJOR = {
     "vindex-activations": 1,
     "vindex-routing": 1,
     "vindex-trace": 1,
+    "vindex-gate-vectors": 1,
 }
 _FILTERS = {h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32}
 _MOST_CHUNK_ELEMENTS = 1 << 27

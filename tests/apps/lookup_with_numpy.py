@@ -340,6 +340,39 @@ def many_queries():
     check([query["token"] for query in lookup(folder, "--queries", words)["queries"]] == [5, 7, 12])
 
 
+def several_tokens():
+    """Several tokens as one query: the mean of their rows, or the last one alone."""
+    folder, feed_forwards, embedding, output = small_model("qwen3_moe", extra={"model_type": "gemma2"})
+    ids = [4, 9, 30, 9]
+    factor = np.sqrt(HIDDEN)
+    found = lookup(folder, "--token-ids", ",".join(map(str, ids)))
+    compare(found, feed_forwards, factor * embedding[ids].astype(np.float64).mean(axis=0), output)
+    query = found["queries"][0]
+    check(query["token"] is None and query["token_ids"] == ids and query["pool"] == "mean", query)
+    check(query["name"] == "mean of ` w4`, ` w9`, ` w30`, ` w9`", query["name"])
+    by_text = lookup(folder, "--tokens", "w4 w9  \u0120w30 w9")["queries"][0]
+    check(by_text == query, by_text["name"])
+    last = lookup(folder, "--token-ids", "4,9,30,9", "--pool", "last")["queries"][0]
+    alone = lookup(folder, "--token-id", 9)["queries"][0]
+    check(last["features"] == alone["features"] and last["pool"] == "last" and alone["token_ids"] is None and alone["pool"] is None)
+    lines = os.path.join(FOLDER, "several.jsonl")
+    with open(lines, "w") as file:
+        file.write('{"tokens": ["w4", "w9", " w30", 9]}\n{"token_ids": [4, 9, 30, 9], "name": "four"}\n')
+    one, other = lookup(folder, "--queries", lines)["queries"]
+    check(one == query and other["name"] == "four" and other["features"] == query["features"])
+    long = lookup(folder, "--token-ids", ",".join(map(str, range(20))))["queries"][0]["name"]
+    check(long == "mean of ` w0`, ` w1`, ` w2`, ... ` w19` (20 tokens)", long)
+    for bad in ('{"tokens": []}', '{"token_ids": ["w4"]}', '{"tokens": ["w4"], "token_id": 4}', '{"tokens": [-1]}'):
+        with open(lines, "w") as file:
+            file.write(bad)
+        check("line 1" in run(folder, "--queries", lines, code=65).stderr, bad)
+    for bad in ("", "4,", "4,-1", "4;5", "99999999999999999999"):
+        check("E-QUERY" in run(folder, "--token-ids", bad, code=64).stderr, bad)
+    check("E-QUERY" in run(folder, "--tokens", "  ", code=64).stderr)
+    check("E-TOKEN" in run(folder, "--tokens", "w4 w7", code=64).stderr)
+    check("rows 0 to 49" in run(folder, "--token-ids", f"1,{VOCABULARY}", code=64).stderr)
+
+
 def scaled_embeddings():
     for extra, factor in (({"model_type": "gemma2"}, np.sqrt(HIDDEN)), ({"model_type": "granite", "embedding_multiplier": 12.0}, 12.0),
                           ({"model_type": "minicpm", "scale_emb": 3}, 3.0), ({}, 1.0),
@@ -428,6 +461,7 @@ def main():
     signs_apart()
     batches_within_the_budget()
     many_queries()
+    several_tokens()
     scaled_embeddings()
     refusals()
     stops_and_small_budgets()

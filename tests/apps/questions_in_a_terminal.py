@@ -193,7 +193,9 @@ def what_reads_the_token_mom():
     model = os.path.join(DATA, "stories260k", "stories260K.gguf")
     lines = asked("lookup", model, "--token", "mom", "--top", "5")
     text = " ".join(" ".join(lines).split())
-    assert "mom" in text and "random" in text and re.search(r"\bp (= )?[\d.e-]+", text), text
+    assert "mom" in text and "95 % point" in text, text
+    # A p says what it is of, and stands in one line.
+    assert len(re.findall(r", p = [\d.e-]+ \(random rows\)$", "\n".join(lines), re.MULTILINE)) == 2, lines
 
 
 def main():

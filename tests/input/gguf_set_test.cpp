@@ -126,6 +126,30 @@ TEST(GgufModelTest, AnyFileOfASetFindsTheRest) {
   }
 }
 
+TEST(GgufModelTest, AFirstFileWithoutMatricesIsReadAsTheOthersOfItsSet) {
+  for (const bool with_norm : {false, true}) {
+    const TemporaryFolder folder;
+    GgufBuilder first;
+    first.key_string("general.architecture", "llama");
+    first.key_u16("split.no", 0)
+        .key_u16("split.count", 2)
+        .key_i32("split.tensors.count", with_norm ? 2 : 1);
+    if (with_norm) {
+      first.tensor("norm", {8}, 0, 0);
+      first.data = std::string(32, '\0');
+    }
+    folder.write(name_of(1, 2), first.bytes());
+    folder.write(name_of(2, 2), split(1, 2, with_norm ? 2 : 1, {"a"}));
+    const std::string path = folder / name_of(1, 2);
+    OpenOptions for_matrices;
+    for_matrices.for_matrices = true;
+    const ModelFiles all = open_model(path), measured = open_model(path, for_matrices);
+    ASSERT_EQ(measured.tensors.size(), all.tensors.size());
+    EXPECT_EQ(measured.shards[0].header_sha256, all.shards[0].header_sha256);
+    EXPECT_EQ(measured.shards[0].header_sha256.size(), 64U);
+  }
+}
+
 TEST(GgufModelTest, IncompleteSetsAreRefusedNamingTheFile) {
   for (int missing = 1; missing <= 3; ++missing) {
     const TemporaryFolder folder;

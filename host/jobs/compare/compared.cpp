@@ -132,10 +132,10 @@ std::string compared_text(const Compared& compared, std::size_t width) {
       {"pairs", &ComparedGroup::pairs}, {"same", &ComparedGroup::same_bits, kFirstDropped}};
   const NumberColumn error{"error", group_number("relative_error_median"), error_text,
                            kNumberColumn};
-  const NumberColumn most{"max error", kMost, error_text, kCloseColumn};
+  const NumberColumn most{"most", kMost, error_text, kCloseColumn};
   const NumberColumn noise{"noise", group_number("relative_error_null"), error_text, kCloseColumn};
   const NumberColumn cosine{"cosine", group_number("cosine_median"), cosine_text, kSecondDropped};
-  const NumberColumn least{"min cos", group_number("cosine_least"), cosine_text, kSecondDropped};
+  const NumberColumn least{"least", group_number("cosine_least"), cosine_text, kSecondDropped};
   const NumberColumn spread{"+-noise", group_number("cosine_null_sd"), error_text, kSecondDropped};
   std::string text =
       compared.by_layer
@@ -143,8 +143,8 @@ std::string compared_text(const Compared& compared, std::size_t width) {
                          width)
           : groups_table(compared, counts, {error, most, noise, cosine, least, spread}, width);
   std::string legend =
-      "error: norm(B - A) / norm(A), median and largest; noise: of unrelated weights of these "
-      "norms";
+      "error: norm(B - A) / norm(A), median; most: the largest; noise: of unrelated weights of "
+      "these norms";
   const std::string heading = text.substr(0, text.find('\n'));
   const auto explain = [&](const char* column, const char* what) {
     legend += heading.find(column) == std::string::npos ? "" : what;
@@ -152,7 +152,8 @@ std::string compared_text(const Compared& compared, std::size_t width) {
   explain("/ kind",
           "; / kind: error over the median error of the same block, role and encodings in all "
           "layers: 1 where no layer differs");
-  explain("cosine", "; cosine: median and smallest, +-noise: of unrelated weights around 0");
+  explain("cosine",
+          "; cosine: median; least: the smallest; +-noise: of unrelated weights around 0");
   explain("same", "; same: equal bit for bit");
   text += wrapped_text(legend, width, 2) + "\n";
   const auto largest = [](const ComparedGroup& group) {

@@ -10,12 +10,15 @@
 #include "model/selection.hpp"
 #include <vindex/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <mutex>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace vindex::jobs {
 
@@ -89,7 +92,9 @@ Placed placed(LookupOrder order, double score, double norms) {
   return {score > 0.0 ? 0U : 1U, size / norms};
 }
 
-double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
+}  // namespace
+
+double cosine_of(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size()) {
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -106,7 +111,20 @@ double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
                                : std::numeric_limits<double>::quiet_NaN();
 }
 
-}  // namespace
+std::string no_tokens_text(const model::ModelIndex& index, std::int64_t output) {
+  if (output < 0) {
+    return "the model has no output embedding";
+  }
+  const auto& matrix = index.matrices[static_cast<std::size_t>(output)];
+  const std::string reason = model::undecodable_text(matrix);
+  return reason.empty() ? "" : fmt::format("{}: {}", model::matrix_name(matrix), reason);
+}
+
+bool is_writable(std::span<const float> column, std::int64_t width) {
+  return std::cmp_equal(column.size(), width) &&
+         std::all_of(column.begin(), column.end(),
+                     [](float value) { return std::isfinite(value); });
+}
 
 void BestFew::offer(const Item& item) {
   const auto is_before = [](const Item& a, const Item& b) {

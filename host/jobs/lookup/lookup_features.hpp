@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -86,6 +88,14 @@ std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
 std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::int64_t output,
                                                  const measure::QueryVectors& columns,
                                                  std::int64_t most);
+
+/// Why `output` (an index, or -1) cannot say which entries are raised; empty where it can.
+std::string no_tokens_text(const model::ModelIndex& index, std::int64_t output);
+/// Whether a column of down_proj can be multiplied with an output embedding of `width` columns.
+bool is_writable(std::span<const float> column, std::int64_t width);
+
+/// Cosine of two vectors; NaN where they have other lengths or no directions.
+double cosine_of(std::span<const float> a, std::span<const float> b);
 
 /// What the memory of a lookup depends on; all outlive LookupBatches.
 struct BatchShape {

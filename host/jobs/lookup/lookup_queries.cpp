@@ -1,15 +1,12 @@
-// Owns reading queries from the command line, JSON lines and .npy files, and making vectors of one
-// width of them.
+// Owns reading queries from the command line, JSON lines and .npy files.
 #include "lookup_queries.hpp"
 
 #include "core/byte_source.hpp"
 #include "core/integers.hpp"
 #include "core/json.hpp"
-#include "engine/matrix_loader.hpp"
+#include "core/text_parts.hpp"
 #include "input/npy.hpp"
 #include "input/open_store.hpp"
-#include "measure/feature_scores.hpp"
-#include "model/selection.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -30,20 +27,6 @@ using decode::ElementType;
 constexpr std::uint64_t kMaxTextBytes = 64U << 20U;
 constexpr std::int64_t kWidest = 1 << 24;  ///< of a vector
 
-double norm_of(const std::vector<float>& values) {
-  double square = 0.0;
-  for (const float value : values) {
-    square += static_cast<double>(value) * static_cast<double>(value);
-  }
-  return std::sqrt(square);
-}
-
-/// Why `values` have no direction, or nothing.
-std::string trouble_of(const std::vector<float>& values) {
-  const double norm = norm_of(values);
-  return std::isfinite(norm) ? (norm == 0.0 ? "is zero" : "") : "has values that are not finite";
-}
-
 bool is_float(ElementType type) {
   return type == ElementType::kF16 || type == ElementType::kF32 || type == ElementType::kF64;
 }
@@ -62,6 +45,8 @@ class JsonLine {
         set(TokenText{*value.as_string()});
       } else if (key == "token_id" && value.as_unsigned() != nullptr) {
         read_token(value);
+      } else if ((key == "tokens" || key == "token_ids") && value.as_array() != nullptr) {
+        set(sequence(*value.as_array(), key == "tokens"));
       } else if (key == "vector" && value.as_array() != nullptr) {
         set(numbers(*value.as_array()));
       } else if (key == "name" && value.as_string() != nullptr) {
@@ -82,8 +67,10 @@ class JsonLine {
  private:
   [[noreturn]] void refuse(const std::string& why) const {
     throw FormatError("E-QUERY", where_,
-                      why + R"(; a query is "text", a number, or {"token": "text"}, )"
-                            R"({"token_id": number}, {"vector": [numbers]}, with "name")");
+                      why +
+                          R"(; a query is "text", a number, or {"token": "text"}, )"
+                          R"({"token_id": number}, {"tokens": [texts]}, {"token_ids": [numbers]}, )"
+                          R"({"vector": [numbers]}, with "name")");
   }
   template <typename What>
   void set(What what) {
@@ -93,16 +80,29 @@ class JsonLine {
     request_.what = std::move(what);
     is_set_ = true;
   }
-  void read_token(const JsonValue& value) {
+  std::variant<TokenText, TokenNumber> token(const JsonValue& value, bool is_text_known) const {
     const auto number =
         value.as_unsigned() == nullptr ? std::nullopt : checked_count(*value.as_unsigned());
-    if (value.as_string() != nullptr) {
-      set(TokenText{*value.as_string()});
-    } else if (number) {
-      set(TokenNumber{*number});
-    } else {
-      refuse("no token's text or number");
+    if (value.as_string() != nullptr && is_text_known) {
+      return TokenText{*value.as_string()};
     }
+    if (!number) {
+      refuse(is_text_known ? "no token's text or number" : "no token's number");
+    }
+    return TokenNumber{*number};
+  }
+  void read_token(const JsonValue& value) {
+    std::visit([&](auto one) { set(std::move(one)); }, token(value, true));
+  }
+  TokenSequence sequence(const JsonValue::Array& array, bool is_text_known) const {
+    if (array.empty()) {
+      refuse("no token in the list");
+    }
+    TokenSequence sequence;
+    for (const JsonValue& value : array) {
+      sequence.tokens.push_back(token(value, is_text_known));
+    }
+    return sequence;
   }
   std::vector<float> numbers(const JsonValue::Array& array) const {
     std::vector<float> values;
@@ -128,13 +128,6 @@ class JsonLine {
   bool is_set_ = false;
 };
 
-std::vector<float> read_row(const VectorFile& file, std::int64_t row) {
-  input::NpyHeader part = file.header;
-  part.bytes = file.header.bytes / static_cast<std::uint64_t>(file.rows);
-  part.offset += static_cast<std::uint64_t>(row) * part.bytes;
-  return input::read_npy_floats(*file.source, part);
-}
-
 std::string read_text(const std::string& path) {
   const auto source = input::open_input(path);
   if (source->size() > kMaxTextBytes) {
@@ -145,51 +138,28 @@ std::string read_text(const std::string& path) {
   return whole_text(*source);
 }
 
-/// "several entries: 5 `the`, 9 ` the`".
-std::string several_text(const model::Vocabulary& vocabulary,
-                         const std::vector<std::int64_t>& numbers) {
-  constexpr std::size_t kShown = 8;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(kShown, numbers.size()); ++i) {
-    list += fmt::format("{}{} `{}`", i == 0 ? "" : ", ", numbers[i],
-                        excerpt(vocabulary.text(numbers[i])));
-  }
-  return list + (numbers.size() > kShown ? ", ..." : "");
-}
-
-std::string at_place(const QueryRequest& request) {
-  return request.where.empty() ? "" : request.where + ": ";
-}
-
-std::int64_t token_number(const QueryRequest& request, const std::string& text,
-                          const model::Vocabulary* vocabulary, const std::string& model) {
-  if (vocabulary == nullptr) {
-    throw MissingInputError(
-        "E-VOCABULARY",
-        fmt::format("{}: no vocabulary (tokenizer.ggml.tokens, or tokenizer.json beside the "
-                    "weights), so `{}` has no number; --token-id takes one, --tokenizer a "
-                    "tokenizer.json",
-                    printable(model), excerpt(text)));
-  }
-  const std::vector<std::int64_t> numbers = vocabulary->find(text);
-  if (numbers.size() == 1) {
-    return numbers.front();
-  }
-  if (numbers.empty()) {
-    const std::string guess = vocabulary->guess(text);
-    throw UsageError(
-        "E-TOKEN",
-        fmt::format("{}`{}` is not an entry of the vocabulary ({}); {}", at_place(request),
-                    excerpt(text), printable(vocabulary->source()),
-                    guess.empty() ? "a text of several entries has no row of its own" : guess));
-  }
-  throw UsageError(
-      "E-TOKEN", fmt::format("{}`{}` may be several entries: {}; --token-id takes one of these "
-                             "numbers",
-                             at_place(request), excerpt(text), several_text(*vocabulary, numbers)));
-}
-
 }  // namespace
+
+double norm_of(const std::vector<float>& values) {
+  double square = 0.0;
+  for (const float value : values) {
+    square += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return std::sqrt(square);
+}
+
+/// Why `values` have no direction, or nothing.
+std::string trouble_of(const std::vector<float>& values) {
+  const double norm = norm_of(values);
+  return std::isfinite(norm) ? (norm == 0.0 ? "is zero" : "") : "has values that are not finite";
+}
+
+std::vector<float> read_row(const VectorFile& file, std::int64_t row) {
+  input::NpyHeader part = file.header;
+  part.bytes = file.header.bytes / static_cast<std::uint64_t>(file.rows);
+  part.offset += static_cast<std::uint64_t>(row) * part.bytes;
+  return input::read_npy_floats(*file.source, part);
+}
 
 std::vector<QueryRequest> read_vectors(const std::string& path) {
   auto file = std::make_shared<VectorFile>();
@@ -249,116 +219,46 @@ std::vector<QueryRequest> read_queries(const std::string& path) {
   return requests;
 }
 
+std::string_view pooling_name(TokenPooling pooling) {
+  return pooling == TokenPooling::kMean ? "mean" : "last";
+}
+
+QueryRequest token_sequence(const std::string& text) {
+  TokenSequence sequence;
+  for (const std::string_view entry : split(text, ' ')) {
+    if (!entry.empty()) {
+      sequence.tokens.emplace_back(TokenText{std::string(entry)});
+    }
+  }
+  if (sequence.tokens.empty()) {
+    throw UsageError("E-QUERY", "--tokens: no entry in it; entries stand with spaces between them");
+  }
+  return {.what = std::move(sequence)};
+}
+
+QueryRequest token_numbers(const std::string& text) {
+  TokenSequence sequence;
+  for (const std::string_view part : split(text, ',')) {
+    const auto number = whole_number<std::int64_t>(part);
+    if (!number || *number < 0) {
+      throw UsageError("E-QUERY",
+                       fmt::format("--token-ids {}: numbers of tokens are needed, commas "
+                                   "between them: 12,55,9",
+                                   excerpt(text)));
+    }
+    sequence.tokens.emplace_back(TokenNumber{*number});
+  }
+  return {.what = std::move(sequence)};
+}
+
 bool needs_vocabulary(const std::vector<QueryRequest>& requests) {
-  return std::any_of(requests.begin(), requests.end(), [](const QueryRequest& request) {
-    return std::holds_alternative<TokenText>(request.what);
+  const auto is_text = [](const auto& token) { return std::holds_alternative<TokenText>(token); };
+  return std::any_of(requests.begin(), requests.end(), [&](const QueryRequest& request) {
+    const auto* sequence = std::get_if<TokenSequence>(&request.what);
+    return sequence == nullptr
+               ? is_text(request.what)
+               : std::any_of(sequence->tokens.begin(), sequence->tokens.end(), is_text);
   });
-}
-
-/// Rows of the embedding, each read once.
-class QueryMaker::EmbeddingRows {
- public:
-  EmbeddingRows(const input::ModelFiles& files, const model::ModelIndex& index, std::int64_t matrix)
-      : path_(files.path), watch_(files) {
-    if (matrix < 0) {
-      return;
-    }
-    record_ = &index.matrices[static_cast<std::size_t>(matrix)];
-    if (const std::string reason = model::undecodable_text(*record_); !reason.empty()) {
-      throw FormatError("E-UNSUPPORTED", model::matrix_name(*record_), reason);
-    }
-    input_ = engine::make_streamed_input(watch_, *record_);
-  }
-
-  std::vector<float> row(const QueryRequest& request, std::int64_t number) {
-    if (record_ == nullptr) {
-      throw MissingInputError(
-          "E-EMBEDDING",
-          fmt::format("{}: no embedding (embed_tokens), so tokens have no vectors; --vector takes "
-                      "any",
-                      printable(path_)));
-    }
-    if (number < 0 || number >= record_->rows) {
-      throw UsageError("E-TOKEN", fmt::format("{}token {}: the embedding has rows 0 to {}",
-                                              at_place(request), number, record_->rows - 1));
-    }
-    std::vector<float> values = measure::logical_row(*input_, number);
-    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
-      throw FormatError("E-QUERY", model::matrix_name(*record_),
-                        fmt::format("row {} {}", number, trouble));
-    }
-    return values;
-  }
-  void require_unchanged() { watch_.require_unchanged(); }
-
- private:
-  std::string path_;
-  engine::SourceWatch watch_;
-  const model::MatrixRecord* record_ = nullptr;
-  std::unique_ptr<measure::MatrixInput> input_;
-};
-
-QueryMaker::QueryMaker(const model::Vocabulary* vocabulary, const input::ModelFiles& files,
-                       const model::ModelIndex& index, std::int64_t matrix, double scale)
-    : vocabulary_(vocabulary), files_(files), index_(index), matrix_(matrix), scale_(scale) {}
-QueryMaker::~QueryMaker() = default;
-
-void QueryMaker::require_unchanged() {
-  if (embedding_ != nullptr) {
-    embedding_->require_unchanged();
-  }
-}
-
-Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
-  Query query;
-  query.name = printable(request.name);
-  std::string place = at_place(request);
-  if (const auto* vector = std::get_if<std::vector<float>>(&request.what)) {
-    query.x = *vector;
-  } else if (const auto* row = std::get_if<VectorRow>(&request.what)) {
-    const VectorFile& file = *row->file;
-    query.x = read_row(file, row->row);
-    query.name = printable(
-        file.header.shape.size() == 1 ? file.name : fmt::format("{}[{}]", file.name, row->row));
-    place = fmt::format("{}, row {}: ", file.source->name(), row->row);
-    // Rows were sound when the file was opened; it may have been written since.
-    if (const std::string trouble = trouble_of(query.x); !trouble.empty()) {
-      throw FormatError("E-QUERY", file.source->name(),
-                        fmt::format("row {} {}", row->row, trouble));
-    }
-  } else {
-    const auto* text = std::get_if<TokenText>(&request.what);
-    const std::int64_t token = text != nullptr
-                                   ? token_number(request, text->text, vocabulary_, files_.path)
-                                   : std::get<TokenNumber>(request.what).number;
-    if (embedding_ == nullptr) {
-      embedding_ = std::make_unique<EmbeddingRows>(files_, index_, matrix_);
-    }
-    query.token = token;
-    query.x = embedding_->row(request, token);
-    for (float& value : query.x) {
-      value = static_cast<float>(static_cast<double>(value) * scale_);
-    }
-    if (query.name.empty() && vocabulary_ != nullptr && vocabulary_->entry(token)) {
-      query.name = fmt::format("`{}`", excerpt(vocabulary_->text(token)));
-    }
-  }
-  if (query.name.empty()) {
-    query.name =
-        query.token ? fmt::format("token {}", *query.token) : fmt::format("vector {}", number);
-  }
-  query.norm = norm_of(query.x);
-  if (width_ == 0) {
-    width_ = query.x.size();
-    first_name_ = query.name;
-  }
-  if (query.x.size() != width_) {
-    throw ConfigurationError(
-        "E-QUERY-WIDTH",
-        fmt::format("{}{} has {} components, {} has {}; they are looked up together", place,
-                    query.name, query.x.size(), first_name_, width_));
-  }
-  return query;
 }
 
 }  // namespace vindex::jobs

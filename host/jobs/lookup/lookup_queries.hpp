@@ -1,5 +1,5 @@
-// Owns what is looked for: tokens by text or number, and vectors from files, as vectors of one
-// width.
+// Owns what is looked for: tokens by text or number, several of them as one query, and vectors from
+// files, as vectors of one width.
 #pragma once
 
 #include "input/file_source.hpp"
@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -26,6 +27,17 @@ struct TokenNumber {
   std::int64_t number = 0;
 };
 
+/// Several tokens that are one query.
+struct TokenSequence {
+  std::vector<std::variant<TokenText, TokenNumber>> tokens;  ///< one at least
+};
+/// What one vector is made of the rows of a sequence.
+enum class TokenPooling : std::uint8_t {
+  kMean,  ///< their mean
+  kLast,  ///< the last one, as if it stood alone: no attention has mixed the others into it
+};
+std::string_view pooling_name(TokenPooling pooling);  ///< "mean", "last"
+
 /// A .npy file of vectors, read row by row when they are needed.
 struct VectorFile {
   std::unique_ptr<ByteSource> source;
@@ -38,9 +50,15 @@ struct VectorRow {
   std::int64_t row = 0;
 };
 
-/// One query as asked for: a token, or a vector as it is.
+/// Row `row` of `file`.
+std::vector<float> read_row(const VectorFile& file, std::int64_t row);
+double norm_of(const std::vector<float>& values);
+/// Why `values` have no direction ("is zero"), or nothing.
+std::string trouble_of(const std::vector<float>& values);
+
+/// One query as asked for: a token, several, or a vector as it is.
 struct QueryRequest {
-  std::variant<TokenText, TokenNumber, std::vector<float>, VectorRow> what;
+  std::variant<TokenText, TokenNumber, TokenSequence, std::vector<float>, VectorRow> what;
   std::string name = {};   ///< empty: made from what it is
   std::string where = {};  ///< "FILE, line 3"; empty: the command line
 };
@@ -50,28 +68,43 @@ struct QueryRequest {
 /// not finite; those of read_npy_header().
 std::vector<QueryRequest> read_vectors(const std::string& path);
 
+/// The entries of `text`, spaces between them, as one query. Errors: UsageError E-QUERY (64) where
+/// there is none.
+QueryRequest token_sequence(const std::string& text);
+/// The same by numbers, "12,55,9". Errors: UsageError E-QUERY (64) for anything else.
+QueryRequest token_numbers(const std::string& text);
+
 /// A file of queries: `.npy` as read_vectors(); `.jsonl` or `.json`, a JSON value a line: "text",
-/// number, or {"token": text | "token_id": number | "vector": [numbers], "name": text}; anything
-/// else a token's text a line. Empty lines are passed over. Errors: FormatError E-QUERY naming the
-/// line, E-JSON-*; UsageError E-QUERY (64) where it holds none.
+/// number, or {"token": text | "token_id": number | "tokens": [texts and numbers] | "token_ids":
+/// [numbers] | "vector": [numbers], "name": text}; anything else a token's text a line. Empty lines
+/// are passed over. Errors: FormatError E-QUERY naming the line, E-JSON-*; UsageError E-QUERY (64)
+/// where it holds none.
 std::vector<QueryRequest> read_queries(const std::string& path);
 
 struct Query {
   std::string name;                   ///< printable
   std::optional<std::int64_t> token;  ///< its number
+  std::vector<std::int64_t> tokens;   ///< of a sequence: their numbers
   std::vector<float> x;               ///< what rows are compared with
   double norm = 0.0;
 };
 
-/// Whether one of `requests` is a token's text.
+/// Whether one of `requests` has a token's text.
 bool needs_vocabulary(const std::vector<QueryRequest>& requests);
 
-/// Makes queries of requests, one at a time: rows of the embedding (`matrix` of `index`; -1: there
-/// is none) times `scale`, and vectors as they are.
+/// Where tokens have their vectors.
+struct EmbeddingPlace {
+  std::int64_t matrix = -1;  ///< of the index; -1: there is none
+  double scale = 1.0;        ///< rows are multiplied by it
+  TokenPooling pooling = TokenPooling::kMean;
+};
+
+/// Makes queries of requests, one at a time: rows of the embedding times its scale, of a sequence
+/// their mean or the last one, and vectors as they are.
 class QueryMaker {
  public:
   QueryMaker(const model::Vocabulary* vocabulary, const input::ModelFiles& files,
-             const model::ModelIndex& index, std::int64_t matrix, double scale);
+             const model::ModelIndex& index, const EmbeddingPlace& place);
   ~QueryMaker();
 
   /// Request `number` as a query, the same whenever it is asked. Errors: UsageError E-TOKEN (64)
@@ -85,11 +118,14 @@ class QueryMaker {
 
  private:
   class EmbeddingRows;
+  std::int64_t number_of(const QueryRequest& request,
+                         const std::variant<TokenText, TokenNumber>& token) const;
+  std::string name_of(const Query& query, std::size_t number) const;
+  void fill_tokens(const QueryRequest& request, Query& query);
   const model::Vocabulary* vocabulary_;
   const input::ModelFiles& files_;
   const model::ModelIndex& index_;
-  std::int64_t matrix_;
-  double scale_;
+  EmbeddingPlace place_;
   std::unique_ptr<EmbeddingRows> embedding_;
   std::string first_name_;
   std::size_t width_ = 0;

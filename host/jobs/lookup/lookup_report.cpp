@@ -110,18 +110,34 @@ std::string features_table(const LookupResult& result, const std::vector<FoundFe
   return table_text(rows, columns, width);
 }
 
-/// "largest positive cosine 0.4233 (of as many random rows: median 0.39, 95 % below 0.45), p 0.17".
-std::string list_text(const LookupResult& result, const FeatureList& list) {
+/// `text`, wrapped, and `piece` behind it in one piece.
+std::string wrapped_with(const std::string& text, const std::string& piece, std::size_t width) {
+  std::string out = wrapped_text(text + ",", width, 2);
+  const std::size_t used = display_width(std::string_view(out).substr(out.rfind('\n') + 1));
+  out += used + 1 + display_width(piece) > width ? "\n  " : " ";
+  return out + piece;
+}
+
+/// "NAME: largest positive cosine 0.4233, p = 0.17 (random rows)", and what chance gives.
+std::string list_text(const LookupResult& result, const FeatureList& list, const std::string& name,
+                      std::size_t width) {
   const std::string_view sign = list.by == "positive" || list.by == "negative" ? list.by : "";
-  const std::string what = fmt::format("largest {}{}cosine", sign, sign.empty() ? "" : " ");
+  const std::string what =
+      fmt::format("{}: largest {}{}cosine", name, sign, sign.empty() ? "" : " ");
   if (list.features.empty()) {
-    return what + ": no row has one";
+    return wrapped_text(what + ": no row has one", width, 2);
   }
-  return fmt::format("{} {:.4f}{} (of {} random rows: median {:.4f}, 95 % point {:.4f}), p {:.2g}",
-                     what, sign.empty() ? std::abs(list.best) : list.best,
-                     list.by == "score" ? " of those listed" : "", result.features,
-                     std::copysign(result.null_median, sign == "negative" ? -1.0 : 1.0),
-                     std::copysign(result.null_q95, sign == "negative" ? -1.0 : 1.0), list.p);
+  const double side = sign == "negative" ? -1.0 : 1.0;
+  return wrapped_with(
+             fmt::format("{} {:.4f}{}", what, sign.empty() ? std::abs(list.best) : list.best,
+                         list.by == "score" ? " of those listed" : ""),
+             fmt::format("p = {:.2g} (random rows)", list.p), width) +
+         "\n" +
+         wrapped_text(
+             fmt::format("  the largest of {} random rows: median {:.4f}, 95 % point {:.4f}",
+                         result.features, std::copysign(result.null_median, side),
+                         std::copysign(result.null_q95, side)),
+             width, 2);
 }
 
 std::string query_text(const LookupResult& result, const QueryResult& query, std::size_t width) {
@@ -133,7 +149,7 @@ std::string query_text(const LookupResult& result, const QueryResult& query, std
   }
   std::string text;
   for (const FeatureList& list : query.lists) {
-    text += "\n" + wrapped_text(name + ": " + list_text(result, list), width, 2) + "\n";
+    text += "\n" + list_text(result, list, name, width) + "\n";
     if (!list.features.empty()) {
       text += features_table(result, list.features, width);
     }
@@ -154,6 +170,8 @@ Json query_json(const LookupResult& result, const QueryResult& query) {
   return {{"name", query.query.name},
           {"token", Json::given(query.query.token)},
           {"text", query.query.token ? text_json(result, *query.query.token) : Json(nullptr)},
+          {"token_ids", query.query.tokens.empty() ? Json(nullptr) : Json(query.query.tokens)},
+          {"pool", query.query.tokens.empty() ? Json(nullptr) : Json(pooling_name(result.pooling))},
           {"norm", query.query.norm},
           {"lists", Json::list(query.lists, of_list)}};
 }
@@ -169,6 +187,7 @@ Json head_json(const LookupResult& result) {
                                      {"entries", result.vocabulary->count()}};
   return {{"schema", "vindex-lookup/2"},
           {"model", printable(result.model)},
+          {"made_of", Json::given(printable(result.made_of))},
           {"backend", "cpu"},
           {"by", order_name(result.order)},
           {"embedding_scale", result.scale.factor},
@@ -188,9 +207,12 @@ Json head_json(const LookupResult& result) {
 
 std::string head_text(const LookupResult& result, std::size_t width) {
   return wrapped_text(
-             fmt::format("{}: {} features of {} matrices, {} inputs each{}",
-                         printable(result.model), result.features, result.matrices.size(),
-                         result.width,
+             fmt::format("{}{}: {} features of {} matrices, {} inputs each{}",
+                         printable(result.model),
+                         result.made_of.empty()
+                             ? std::string()
+                             : fmt::format(" (gate vectors of {})", printable(result.made_of)),
+                         result.features, result.matrices.size(), result.width,
                          result.scale.source.empty()
                              ? std::string()
                              : fmt::format("; embedding times {:.6g} ({})", result.scale.factor,

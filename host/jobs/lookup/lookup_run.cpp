@@ -1,12 +1,12 @@
 // Owns the steps of a lookup: model, sides that are searched, batches of queries, report.
 #include "lookup_run.hpp"
 
+#include "feature_source.hpp"
 #include "lookup_features.hpp"
 
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/memory_budget.hpp"
-#include "engine/opening.hpp"
 #include "measure/largest_cosine.hpp"
 #include "model/selection.hpp"
 #include <vindex/error.hpp>
@@ -52,21 +52,21 @@ class Lookup {
       : settings_(settings),
         hooks_(hooks),
         see_(see),
-        model_(engine::open_whole(settings.model, settings.model_config, settings.threads,
-                                  hooks.stop)) {}
+        source_(open_features(settings, hooks.stop)) {}
 
   LookupResult run() {
     const auto started = std::chrono::steady_clock::now();
     result_.model = settings_.model;
     result_.order = settings_.order;
-    ends_ = model::vocabulary_matrices(model_.files, model_.index);
+    result_.pooling = settings_.pooling;
+    result_.made_of = source_->made_of();
     check_queries();
     choose_features();
     result_.queries = static_cast<std::int64_t>(settings_.requests.size());
     batches_.emplace(BatchShape{.settings = &settings_,
-                                .index = &model_.index,
+                                .index = &source_->index(),
                                 .features = &features_,
-                                .output = ends_.output,
+                                .output = source_->output(),
                                 .width = result_.width,
                                 .threads = threads()});
     const std::size_t batch = batches_->size();
@@ -82,21 +82,20 @@ class Lookup {
 
  private:
   const model::MatrixRecord& matrix(std::int64_t i) const {
-    return model_.index.matrices[static_cast<std::size_t>(i)];
+    return source_->index().matrices[static_cast<std::size_t>(i)];
   }
 
   /// Nothing is written before all queries are known to be sound.
   void check_queries() {
     // Names of what is written need it too, and do without it where it is not there.
     if (needs_vocabulary(settings_.requests) || settings_.tokens_out > 0) {
-      if (auto vocabulary = model::read_vocabulary(model_.files, settings_.tokenizer)) {
+      if (auto vocabulary = source_->vocabulary(settings_.tokenizer)) {
         result_.vocabulary = std::make_shared<const model::Vocabulary>(std::move(*vocabulary));
       }
     }
-    result_.scale =
-        model::embedding_scale(model_.files, ends_.input < 0 ? 0 : matrix(ends_.input).cols);
-    maker_.emplace(result_.vocabulary.get(), model_.files, model_.index, ends_.input,
-                   result_.scale.factor);
+    result_.scale = source_->scale();
+    maker_.emplace(result_.vocabulary.get(), source_->files(), source_->index(),
+                   EmbeddingPlace{source_->embedding(), result_.scale.factor, settings_.pooling});
     expects(!settings_.requests.empty(), "look_up: a query at least");
     for (std::size_t i = 0; i < settings_.requests.size(); ++i) {
       result_.width = static_cast<std::int64_t>(maker_->make(settings_.requests[i], i).x.size());
@@ -106,29 +105,16 @@ class Lookup {
 
   /// Leaves in features_ what can be searched.
   void choose_features() {
-    if (model::feature_matrices(model_.files, model_.index, {}, settings_.role).empty()) {
-      throw MissingInputError(
-          "E-NOTHING",
-          fmt::format("{}: nothing to search: the model has no {}", printable(settings_.model),
-                      settings_.role == model::FeatureRole::kGate
-                          ? "gate_proj (--role up_proj searches models without gates)"
-                          : "up_proj"));
-    }
-    const auto wanted =
-        model::feature_matrices(model_.files, model_.index, settings_.selection, settings_.role);
-    if (wanted.empty()) {
-      throw UsageError("E-SELECTION", fmt::format("{}: the selection names no matrix of features",
-                                                  printable(settings_.model)));
-    }
+    const auto wanted = source_->features(settings_.selection, settings_.role);
     bool any_fits = false;
     for (const model::FeatureMatrix& one : wanted) {
       const model::MatrixRecord& record = matrix(one.matrix);
-      std::string reason = model::undecodable_text(record);
-      result_.is_incomplete = result_.is_incomplete || !reason.empty();
-      if (reason.empty() && record.cols != result_.width) {
-        reason = fmt::format("takes {} inputs, the queries have {}", record.cols, result_.width);
-      }
-      any_fits = any_fits || record.cols == result_.width;
+      const bool fits = record.cols == result_.width;
+      const std::string reason =
+          fits ? model::undecodable_text(record)
+               : fmt::format("takes {} inputs, the queries have {}", record.cols, result_.width);
+      result_.is_incomplete = result_.is_incomplete || (fits && !reason.empty());
+      any_fits = any_fits || fits;
       if (reason.empty()) {
         features_.push_back(one);
         result_.matrices.push_back(record);
@@ -150,11 +136,17 @@ class Lookup {
 
   void talk(std::size_t batch) {
     std::vector<std::string> lines;
-    engine::add_warnings(model_.files, model_.index, "", lines);
-    for (const std::string& part : model::unmatched_parts(model_.index, settings_.selection)) {
+    engine::add_warnings(source_->files(), source_->index(), "", lines);
+    for (const std::string& part : model::unmatched_parts(source_->index(), settings_.selection)) {
       lines.push_back("warning W-SELECTION: " + part);
     }
     lines.push_back(fmt::format("back end: cpu ({} workers; a search needs no device)", threads()));
+    if (const std::int64_t most = source_->most_tokens(); most > 0 && most < settings_.tokens_out) {
+      lines.push_back(
+          fmt::format("note: the file has {} entries for each feature, --tokens-out is "
+                      "{}",
+                      most, settings_.tokens_out));
+    }
     if (batch < settings_.requests.size()) {
       lines.push_back(fmt::format(
           "{} queries, {} at a time within --ram-budget: {} passes over the weights",
@@ -176,8 +168,8 @@ class Lookup {
     engine::require_budget(settings_.ram_budget,
                            "twice what is listed (a smaller --top or --tokens-out 0 helps)",
                            2 * held);
-    return {.files = &model_.files,
-            .index = &model_.index,
+    return {.files = &source_->files(),
+            .index = &source_->index(),
             .hooks = &hooks_,
             .options = {.threads = threads(),
                         .ram_budget = settings_.ram_budget,
@@ -275,14 +267,15 @@ class Lookup {
         }
       }
     }
-    const LookupModel model = view(held);
-    const auto listed = read_listed(model, features_, {keys.begin(), keys.end()});
+    FeatureDescriptions found =
+        source_->describe(view(held), features_, {keys.begin(), keys.end()}, settings_.tokens_out);
+    result_.stopped = found.stopped;
+    result_.no_tokens = found.no_tokens;
     for_each_found([&](FoundFeature& feature) {
-      feature.gate_down_cosine = listed.at({feature.matrix, feature.feature}).gate_down_cosine;
+      const FeatureDescriptions::One& one = found.of.at({feature.matrix, feature.feature});
+      feature.gate_down_cosine = one.gate_down_cosine;
+      feature.tokens = one.tokens;
     });
-    if (settings_.tokens_out > 0) {
-      name_tokens(model, ends_, listed);
-    }
   }
 
   template <typename Do>
@@ -296,56 +289,10 @@ class Lookup {
     }
   }
 
-  void name_tokens(const LookupModel& model, const model::VocabularyMatrices& ends,
-                   const std::map<FeatureKey, ListedFeature>& listed) {
-    result_.tied_output = ends.tied;
-    if (ends.output < 0) {
-      result_.no_tokens = "the model has no output embedding";
-      return;
-    }
-    const model::MatrixRecord& output = matrix(ends.output);
-    if (const std::string reason = model::undecodable_text(output); !reason.empty()) {
-      result_.no_tokens = fmt::format("{}: {}", model::matrix_name(output), reason);
-      return;
-    }
-    std::vector<FeatureKey> keys;
-    std::vector<float> values;
-    for (const auto& [key, feature] : listed) {
-      if (static_cast<std::int64_t>(feature.down.size()) == output.cols &&
-          std::all_of(feature.down.begin(), feature.down.end(),
-                      [](float value) { return std::isfinite(value); })) {
-        keys.push_back(key);
-        values.insert(values.end(), feature.down.begin(), feature.down.end());
-      }
-    }
-    if (keys.empty()) {
-      result_.no_tokens =
-          "no listed feature has a column of down_proj as wide as the output "
-          "embedding";
-      return;
-    }
-    const measure::QueryVectors columns(values, static_cast<std::int64_t>(keys.size()),
-                                        output.cols);
-    values = {};
-    const auto tokens = find_tokens(model, ends.output, columns, settings_.tokens_out);
-    if (tokens.empty()) {
-      result_.stopped = true;
-      return;
-    }
-    for_each_found([&](FoundFeature& feature) {
-      const auto at =
-          std::lower_bound(keys.begin(), keys.end(), FeatureKey(feature.matrix, feature.feature));
-      if (at != keys.end() && *at == FeatureKey(feature.matrix, feature.feature)) {
-        feature.tokens = tokens[static_cast<std::size_t>(at - keys.begin())];
-      }
-    });
-  }
-
   const LookupSettings& settings_;
   const engine::RunHooks& hooks_;
   const SeeQuery& see_;
-  engine::OpenModel model_;
-  model::VocabularyMatrices ends_;
+  std::unique_ptr<FeatureSource> source_;
   std::optional<QueryMaker> maker_;
   std::optional<LookupBatches> batches_;
   std::vector<model::FeatureMatrix> features_;

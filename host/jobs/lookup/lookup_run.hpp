@@ -33,15 +33,17 @@ std::size_t list_count(LookupOrder order);
 
 /// What the command line asks for.
 struct LookupSettings {
-  std::string model, model_config;
+  std::string model;  ///< its address, or a file of gate vectors (store_features.hpp)
+  std::string model_config;
   std::string tokenizer;  ///< a tokenizer.json; empty: the model's own
   std::vector<QueryRequest> requests;
   model::Selection selection;
   model::FeatureRole role = model::FeatureRole::kGate;
   LookupOrder order = LookupOrder::kApart;
-  std::int64_t top = 20;        ///< features of each list
-  std::int64_t tokens_out = 8;  ///< entries named for each feature
-  std::int32_t threads = 0;     ///< 0: every core
+  TokenPooling pooling = TokenPooling::kMean;  ///< of queries of several tokens
+  std::int64_t top = 20;                       ///< features of each list
+  std::int64_t tokens_out = 8;                 ///< entries named for each feature
+  std::int32_t threads = 0;                    ///< 0: every core
   std::uint64_t ram_budget = 0;
   input::BulkReadOptions reading;
 };
@@ -85,14 +87,15 @@ struct QueryResult {
 
 struct LookupResult {
   std::string model;
+  std::string made_of;  ///< of a file of gate vectors: its model
   LookupOrder order = LookupOrder::kApart;
+  TokenPooling pooling = TokenPooling::kMean;
   model::EmbeddingScale scale;
   std::shared_ptr<const model::Vocabulary> vocabulary;  ///< null: there is none, or none was needed
   std::vector<model::MatrixRecord> matrices;            ///< searched ones, whole
   std::vector<SkippedMatrix> skipped;
   bool is_incomplete = false;  ///< one was skipped that cannot be decoded
   std::string no_tokens;  ///< why no entries are named; empty where they are, or none was asked
-  bool tied_output = false;
   std::int64_t width = 0;
   std::int64_t features = 0;              ///< with a direction: neither zero nor not finite
   std::int64_t zero = 0, not_finite = 0;  ///< the others

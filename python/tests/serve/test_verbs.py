@@ -18,7 +18,7 @@ PLAIN_TEXTS = {
     "batch", "block", "blocks", "by", "device", "encodings", "include", "layer", "layers",
     "layers-b", "map", "metric", "name", "null", "out-type", "role", "roles", "routes", "sample",
     "shapes", "shards", "simd", "slice", "svd-route", "synth", "tensor", "tensors", "token",
-    "top-k", "type", "worker",
+    "token-ids", "tokens", "top-k", "type", "worker",
 }  # fmt: skip
 
 
@@ -75,6 +75,15 @@ def test_arguments_of_a_measurement() -> None:
 )
 def test_results_are_named_after_models(places: list[str], name: str) -> None:
     assert asked.results_name(places) == name
+
+
+def test_a_lookup_stores_where_it_is_asked_to() -> None:
+    asks = check({"verb": "lookup", "model": "kimi", "options": {"tokens": ["New York"]}})
+    assert asks.output is None
+    assert "--tokens=New York" in asks.arguments
+    stores = check({"verb": "lookup", "model": "kimi", "options": {"store": True}})
+    assert stores.output == "kimi.h5"
+    assert "--store=out/kimi.h5" in stores.arguments
 
 
 def test_spellings_of_one_option() -> None:

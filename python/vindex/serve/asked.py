@@ -210,9 +210,10 @@ def _outputs(
             "report": "reports" if verb.name == "organ.measure" else "report.json",
             "save-patch": "patch.safetensors",
             "factors": "factors.safetensors",
+            "store": results_name(places),
         }[name]  # fmt: skip
         words.append(f"--{name}={OUT}/{file}")
-        if name == "output":
+        if name in ("output", "store"):
             main = file
     return main
 

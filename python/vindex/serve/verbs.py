@@ -46,7 +46,7 @@ OPTIONS = {
         Kind.INPUT,
     ),
     **dict.fromkeys(["activations", "cka", "routing", "spectra-a", "spectra-b"], Kind.RESULT),
-    **dict.fromkeys(["output", "report", "save-patch", "factors"], Kind.OUTPUT),
+    **dict.fromkeys(["output", "report", "save-patch", "factors", "store"], Kind.OUTPUT),
     "direction": Kind.DIRECTION,
     "ram-budget": Kind.BUDGET,
 }  # fmt: skip
