@@ -30,6 +30,7 @@ jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& sessi
   settings.run.ram_budget = budget.bytes;
   settings.run.ram_budget_source = budget.source_text();
   settings.run.command = session.arguments;
+  settings.run.unset_variables = session.unset_variables;
   return settings;
 }
 
