@@ -81,9 +81,7 @@ std::string summary(const CLI::App& command) {
 /// The group's name stands beside its first command: lines of their own would not fit the screen.
 std::string command_list(const CLI::App& app) {
   constexpr std::size_t kGroupColumn = 9;
-  std::string text = app.get_description() +
-                     "\nUsage: vindex COMMAND ...     `vindex COMMAND --help`: options, "
-                     "examples\n";
+  std::string text = app.get_description() + "\n";
   std::string group;
   for (const CLI::App* command : commands_of(app)) {
     text +=

@@ -36,10 +36,10 @@ namespace {
 using vindex::ExitCode;
 
 constexpr const char* kAbout =
-    "vindex: singular-value spectra of every weight matrix of a language model";
+    "vindex COMMAND ...: spectra of every weight matrix of a language model";
 
 constexpr const char* kModel =
-    "MODEL: folder, .safetensors or .gguf; -q: no tables, only --json; -v; --version";
+    "`vindex COMMAND --help`: options; MODEL: folder or file; -q: no table; --version";
 
 /// The commands of one group of the help, in its order.
 struct CommandGroup {

@@ -30,6 +30,7 @@ jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& sessi
   settings.run.ram_budget = budget.bytes;
   settings.run.ram_budget_source = budget.source_text();
   settings.run.command = session.arguments;
+  settings.run.unset_variables = session.unset_variables;
   return settings;
 }
 
@@ -63,12 +64,12 @@ void add_trace(CLI::App& app, Session& session) {
   jobs::TraceSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "trace",
-      "Run prompts through a model, layer by layer, and keep its activations\n\n"
+      "Run prompts through a model and keep its activations\n\n"
       "Examples:\n  vindex trace MODEL --ids prompts.jsonl -o dump\n"
       "  vindex trace MODEL --ids prompts.jsonl -o dump --keep hidden --layers 0,8-15\n"
       "  vindex trace MODEL --ids text.jsonl --against EDITED      what an edit cost\n"
       "  vindex trace MODEL --ids prompts.jsonl --statistics statistics.h5\n"
-      "  vindex trace MODEL.gguf --ids prompts.jsonl -o dump --format safetensors --dtype bf16\n"
+      "  vindex trace MODEL.gguf --ids p.npy -o dump --format safetensors --dtype bf16\n"
       "One layer's weights are in memory at a time. The same command again goes on after the last "
       "layer that was finished. cka, activations and routing read the dump.");
   verb->add_option("model", settings.run.model, "Model folder or file")->required();

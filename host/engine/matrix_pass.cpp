@@ -52,6 +52,9 @@ class PassJob final : public Job {
   Lanes lanes() const override {
     return {.calls = {options_.threads}, .in_order = options_.in_order};
   }
+  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+    return options_.staging ? options_.staging(bytes) : Job::make_staging(bytes);
+  }
   void process(UnitStream& unit, std::size_t /*device*/, RowSink& rows) override {
     results::ResultRow row;
     row.status = measure::Status::kMeasured;

@@ -32,6 +32,8 @@ struct PassOptions {
   std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
   bool in_order = false;         ///< no outlier is worked on before its turn
   input::BulkReadOptions reading = {};
+  /// Of memory for encoded bytes; empty: ordinary memory.
+  MakeStaging staging = {};
 };
 
 /// Works on what was number `i`; called from several threads at once.

@@ -157,10 +157,10 @@ TEST_F(CliTest, TheListOfCommandsFitsOneScreen) {
   }
   std::sort(commands.begin(), commands.end());
   EXPECT_EQ(commands,
-            (std::vector<std::string>{"activations", "bench",   "cka",    "compare", "decode",
-                                      "edit",        "experts", "export", "inspect", "lookup",
-                                      "measure",     "merge",   "organ",  "plan",    "report",
-                                      "routing",     "show",    "status", "synth",   "validate"}));
+            (std::vector<std::string>{
+                "activations", "bench",   "cka",    "compare", "decode", "edit",  "experts",
+                "export",      "inspect", "lookup", "measure", "merge",  "organ", "plan",
+                "report",      "routing", "show",   "status",  "synth",  "trace", "validate"}));
   // Without a command the same list, and with the line that says so still one screen.
   const ProgramResult none = run({});
   EXPECT_EQ(none.exit_code, 64);

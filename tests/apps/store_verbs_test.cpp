@@ -13,6 +13,7 @@
 #include "jobs/purify/purify.hpp"
 #include "jobs/routing/routing_run.hpp"
 #include "jobs/spectra/measure_run.hpp"
+#include "jobs/trace/trace_run.hpp"
 #include "model/inspect.hpp"
 #include "organ/assemble.hpp"
 #include "organ/extract.hpp"
@@ -26,6 +27,7 @@
 #include "tests/support/importance_builder.hpp"
 #include "tests/support/npy_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/trace_models.hpp"
 #include "tests/support/unsteady_store.hpp"
 #include <vindex/error.hpp>
 
@@ -206,6 +208,8 @@ void write_inputs(const TemporaryFolder& folder) {
   write_llama_gguf(folder, "a.gguf", 400);
   write_llama_gguf(folder, "b.gguf", 500);
   write_dumps(folder);
+  testing::write_trace_model(folder, "traced", {.layers = 1, .experts = 3});
+  folder.write("ids.jsonl", "[1, 5, 9, 1]\n{\"ids\": [7]}\n");
   folder.write("imatrix.gguf",
                testing::importance_gguf(
                    {{"blk.0.ffn_gate.weight", std::vector<float>(kWidth, 2.0F), {4.0F}}}));
@@ -433,6 +437,16 @@ std::vector<Verb> verbs() {
          settings.requests = jobs::read_vectors(in("queries.npy"));
          settings.tokenizer = in("hf_b/tokenizer.json");
          return look_up(in, std::move(settings));
+       }},
+      {"Trace",
+       [](const Inputs& in, const std::string& out) {
+         jobs::TraceSettings settings;
+         settings.ids = in("ids.jsonl");
+         settings.run = job(out);
+         settings.run.model = in("traced");
+         settings.run.output = out + "/dump";
+         (void)jobs::trace(settings, {});
+         return tree_text(out + "/dump");
        }},
       {"Decode",
        [](const Inputs& in, const std::string& out) {

@@ -101,8 +101,10 @@ assert abs(mean - held_out) < 0.25, f"{mean} nats a byte of the book that the mo
 
 same = summary(MODEL, "--against", MODEL)["against"]
 assert same["kl_max"] < 1e-12 and same["same_first_choice"] == 1.0 and same["difference"] == 0.0, same
-call(VINDEX, "-q", "edit", "delete", MODEL, "--tensor", "model.layers.1.self_attn.o_proj.weight", "--direction", "singular", "0",
-     "-o", "edited")
+EDIT = [VINDEX, "edit", "delete", MODEL, "--tensor", "model.layers.1.self_attn.o_proj.weight", "--direction", "singular", "0"]
+assert "what it cost" not in call(*EDIT).stdout  # nothing was written
+told = call(*EDIT, "-o", "edited").stdout.replace("\n  ", " ").splitlines()[-1]
+assert told == f"what it cost: vindex trace {MODEL} --ids FILE --against edited", told
 both = summary(MODEL, "--against", "edited")
 summary("edited", "-o", "dump-edited", "--keep", "logits")
 log_q = log_softmax(np.load("dump-edited/logits.npy"))

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -111,6 +112,37 @@ TEST_F(TraceRunTest, NeitherBudgetNorThreadsDecideABit) {
     EXPECT_EQ(content("a"), content("b"));
     fs::remove_all(folder_ / "a");
     fs::remove_all(folder_ / "b");
+  }
+}
+
+/// Rows of a .npy file of float32 as numbers, the first `count` of them.
+std::vector<float> first_floats(const std::string& path, std::size_t count) {
+  const std::string bytes = testing::file_text(path);
+  const std::size_t data =
+      10 + static_cast<unsigned char>(bytes[8]) + 256U * static_cast<unsigned char>(bytes[9]);
+  std::vector<float> values(count);
+  std::memcpy(values.data(), bytes.data() + data, count * sizeof(float));
+  return values;
+}
+
+TEST_F(TraceRunTest, ExpertsThatNobodyIsSentToAreNotRead) {
+  TraceModelShape shape;
+  shape.experts = 40;
+  const std::string model = testing::write_trace_model(folder_, "many", shape);
+  const std::string text = prompts_text({4});
+  jobs::TraceSettings few = settings(model, "few");
+  few.ids = folder_.write("few.jsonl", text);
+  jobs::TraceSettings all = settings(model, "all");
+  all.ids = folder_.write("all.jsonl", text + prompts_text({900, 900}));
+  const auto few_bytes = jobs::trace(few, {}).reading.bytes();
+  const auto all_bytes = jobs::trace(all, {}).reading.bytes();
+  // Of 40 experts in a layer, 4 tokens reach 8 at most.
+  const std::uint64_t expert = 3U * 32 * 48 * sizeof(float);
+  EXPECT_LE(few_bytes + 3 * 32 * expert, all_bytes);
+  const std::vector<float> a = first_floats(folder_ / "few/hidden.2.npy", 4U * 32);
+  const std::vector<float> b = first_floats(folder_ / "all/hidden.2.npy", 4U * 32);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_NEAR(a[i], b[i], 2e-6);
   }
 }
 

@@ -1,4 +1,4 @@
-"""Reads sample files of experts, cka, activations and routing with h5py (and xarray, where it is there), as a researcher
+"""Reads sample files of experts, cka, activations, routing and trace with h5py (and xarray, where it is there), as a researcher
 would, and runs the recipes of the page that documents them.
 
 Usage: read_cells_with_python.py WRITE_SAMPLE FOLDER PAGE."""
@@ -25,6 +25,7 @@ ARRAYS = {
     "cka": ("cka", (4, 4), ["layers_a", "layers_b"]),
     "activations": ("layer/sparsity", (4, 3), ["layer/entry", "layer/threshold"]),
     "routing": ("layer/coactivation_lift", (4, 4, 4), ["layer/entry", "layer/expert", "layer/expert_other"]),
+    "trace": ("layer/gram", (4, 4, 4), ["layer/entry", "layer/prompt", "layer/prompt_other"]),
 }
 
 
@@ -73,6 +74,8 @@ def check(kind, page):
             assert f.attrs["stages"] == 1 and f["matched/depth"].shape == (21,)
         # Every dataset is on the page.
         names = documented(kind, page)
+        if kind == "trace":  # whose rows are those of two other kinds too
+            names |= documented("activations", page) | documented("routing", page)
         group = f["group" if kind == "experts" else "layer"]
         missing = (set(group) | {name for name in f if isinstance(f[name], h5py.Dataset)}) - names
         assert not missing, f"{kind}: not documented: {sorted(missing)}"

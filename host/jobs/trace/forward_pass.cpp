@@ -72,7 +72,6 @@ class ForwardRun {
       work();
     }
     if (!outcome_.stopped) {
-      outcome_.held = source_->memory_bytes();
       outcome_.states = std::move(source_);
     }
     return std::move(outcome_);
@@ -107,11 +106,7 @@ class ForwardRun {
           open_rows_file(prompts_.tokens(), hidden(), options_.folder->stream_path(first_layer_));
       if (!memory_.rows_in_file) {
         auto rows = make_rows_in_memory(prompts_.tokens(), hidden());
-        for_blocks([&](std::int64_t first, std::int64_t count) {
-          x_.resize(as_size(count * hidden()));
-          source_->read(first, count, x_.data());
-          rows->write(first, count, x_.data());
-        });
+        copy_rows(*source_, *rows);
         source_ = std::move(rows);
       }
     } else {
@@ -119,32 +114,102 @@ class ForwardRun {
     }
   }
 
+  /// One pass over all stages, so that weights are read ahead of their turn; or, where the tokens
+  /// are so few that experts will have none, one to every router and from there to the next: what
+  /// nobody was sent to is not read.
   void work() {
-    const engine::PassOptions pass = {.threads = 1,
-                                      .ram_budget = options_.ram_budget,
-                                      .held = memory_.held,
-                                      .in_order = true,
-                                      .reading = options_.reading};
-    const engine::ModelViews views = {{&model_.files, &model_.index}};
+    for (const engine::RowWork& work : works_) {
+      progress_.total.matrices += 1;
+      progress_.total.bytes += work.read_bytes;
+      progress_.total.cost += work.cost;
+    }
+    const bool by_router = leaves_experts_out();
+    for (std::size_t begin = 0; begin < stages_.size() && !outcome_.stopped;) {
+      std::size_t end = begin + 1;
+      while (end < stages_.size() && !(by_router && stages_[end - 1].kind == StageKind::kRouter)) {
+        ++end;
+      }
+      run_stages(begin, end);
+      begin = end;
+    }
+  }
+
+  /// Whether one expert in a hundred is expected to be without a token.
+  bool leaves_experts_out() const {
+    constexpr double kWorthIt = 0.01;
+    return std::any_of(transformer().layers.begin(), transformer().layers.end(),
+                       [&](const model::TransformerLayer& layer) {
+                         if (!layer.mixture) {
+                           return false;
+                         }
+                         const double share = static_cast<double>(layer.mixture->rule.top_k) /
+                                              static_cast<double>(layer.mixture->experts.size());
+                         return std::pow(1.0 - std::min(share, 1.0),
+                                         static_cast<double>(prompts_.tokens())) > kWorthIt;
+                       });
+  }
+
+  /// Stages [begin, end), but for experts that are known to have no tokens.
+  void run_stages(std::size_t begin, std::size_t end) {
+    pass_.clear();
+    std::vector<engine::RowWork> works;
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool is_idle = stages_[i].kind == StageKind::kExpert && begin > 0 &&
+                           stages_[i].layer == stages_[begin].layer &&
+                           stages_[begin - 1].kind == StageKind::kRouter &&
+                           chosen_[stages_[i].expert].rows.empty();
+      if (is_idle) {
+        progress_.total.matrices -= 1;
+        progress_.total.bytes -= works_[i].read_bytes;
+        progress_.total.cost -= works_[i].cost;
+      } else {
+        works.push_back(works_[i]);
+        works.back().row = std::ssize(pass_);
+        pass_.push_back(i);
+      }
+    }
+    const engine::PassOptions options = {
+        .threads = 1,
+        .ram_budget = options_.ram_budget,
+        .held = memory_.held,
+        .in_order = true,
+        .reading = options_.reading,
+        .staging = [&](std::size_t bytes) { return model_.backend.make_staging(bytes); }};
     engine::RunHooks hooks = hooks_;
     if (hooks_.progress) {
       hooks.progress = [&](const engine::ProgressSnapshot& seen) { tell(seen); };
     }
+    const engine::ModelViews views = {{&model_.files, &model_.index}};
     const engine::RunOutcome done = engine::pass_over(
-        views, works_, pass,
-        [&](std::size_t i, engine::UnitStream& unit) { work_on(stages_[i], unit); }, hooks);
+        views, works, options,
+        [&](std::size_t i, engine::UnitStream& unit) { work_on(stages_[pass_[i]], unit); }, hooks);
     outcome_.stopped = done.stopped;
-    outcome_.reading = done.reading;
     outcome_.reading_engine = done.reading_engine;
+    add_reading(outcome_.reading, done.reading);
+    for (const engine::RowWork& work : works) {
+      progress_.before.matrices += 1;
+      progress_.before.bytes += work.read_bytes;
+      progress_.before.cost += work.cost;
+    }
   }
 
+  /// `seen` of one pass as a place in all of them.
   void tell(engine::ProgressSnapshot seen) const {
-    seen.noun = "stages";
     const auto at = static_cast<std::size_t>(seen.done.matrices);
-    if (at < stages_.size()) {
-      seen.current = stages_[at].name;
-      seen.done.cost += share_.load() * stages_[at].cost;
+    const engine::ProgressSnapshot::Amount& before = progress_.before;
+    seen.noun = "stages";
+    seen.total = progress_.total;
+    seen.done.matrices += before.matrices;
+    seen.done.bytes += before.bytes;
+    seen.done.cost += before.cost;
+    if (at < pass_.size()) {
+      const TraceStage& stage = stages_[pass_[at]];
+      seen.current = stage.name;
+      seen.done.cost += share_.load() * stage.cost;
     }
+    seen.before = {};
+    seen.started_seconds = 0.0;
+    seen.elapsed_seconds = seconds_since(started_);
     hooks_.progress(seen);
   }
 
@@ -168,6 +233,9 @@ class ForwardRun {
         break;
       case StageKind::kExpert:
         run_expert(tools);
+        break;
+      case StageKind::kSum:
+        add_experts(tools);
         break;
     }
     inputs.finish();
@@ -406,9 +474,7 @@ class ForwardRun {
       share_ = static_cast<double>(first) / static_cast<double>(total);
     }
     tokens = {};
-    if (stage_->ends_layer) {
-      add_experts(tools);
-    }
+    give_back_all();
   }
 
   /// What shared and routed experts gave, to the residual stream.
@@ -471,11 +537,24 @@ class ForwardRun {
   std::unique_ptr<TokenRows> sum_;     ///< what experts gave so far
   std::vector<ExpertTokens> chosen_;   ///< of this layer
   const TraceStage* stage_ = nullptr;
+  std::vector<std::size_t> pass_;      ///< the stages of the pass under way
+  engine::ProgressSnapshot progress_;  ///< all stages, and those of earlier passes
+  Clock::time_point started_ = Clock::now();
   std::atomic<double> share_{0.0};                       ///< of the stage, for progress
   std::vector<float> x_, normalised_, given_, neurons_;  ///< of a block
 };
 
 }  // namespace
+
+void add_reading(input::ReadStatistics& sum, const input::ReadStatistics& more) {
+  sum.direct_bytes += more.direct_bytes;
+  sum.cached_bytes += more.cached_bytes;
+  sum.buffered_bytes += more.buffered_bytes;
+  sum.other_bytes += more.other_bytes;
+  sum.requests += more.requests;
+  sum.busy_seconds += more.busy_seconds;
+  sum.refused = more.refused;
+}
 
 void require_forward_budget(const ForwardModel& model, const TracePrompts& prompts,
                             const ForwardOptions& options) {

@@ -46,11 +46,13 @@ struct ForwardOutcome {
   std::int32_t layers = 0, layers_before = 0;  ///< of the model; of these, by earlier runs
   std::int64_t unrouted = 0;                   ///< tokens of a mixture whose logits route nowhere
   bool rows_in_file = false;
-  std::uint64_t held = 0;  ///< of the budget, by `states`
   input::ReadStatistics reading;
   std::string reading_engine;
   double keeping_seconds = 0.0;  ///< spent making layers durable
 };
+
+/// Adds what one pass read to what others did.
+void add_reading(input::ReadStatistics& sum, const input::ReadStatistics& more);
 
 /// Throws ConfigurationError E-BUDGET (78) where run_forward() would: nothing is read or written.
 void require_forward_budget(const ForwardModel& model, const TracePrompts& prompts,

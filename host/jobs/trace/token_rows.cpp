@@ -21,6 +21,8 @@ namespace vindex::jobs {
 namespace {
 
 constexpr const char* kErrorId = "E-TRACE-ROWS";
+/// Of rows that are moved at a time, about.
+constexpr std::int64_t kMovedValues = 1 << 20;
 
 std::size_t values_of(std::int64_t rows, std::int64_t width) {
   const auto count =
@@ -177,10 +179,22 @@ void TokenRows::set_zero() {
     return;
   }
   const std::int64_t step =
-      std::max<std::int64_t>(1, (1 << 20) / std::max<std::int64_t>(1, width_));
+      std::max<std::int64_t>(1, kMovedValues / std::max<std::int64_t>(1, width_));
   const std::vector<float> zeros(as_size(std::min(step, tokens_)) * as_size(width_), 0.0F);
   for (std::int64_t first = 0; first < tokens_; first += step) {
     write_rows(first, std::min(step, tokens_ - first), zeros.data());
+  }
+}
+
+void copy_rows(const TokenRows& from, TokenRows& to) {
+  expects(from.tokens() == to.tokens() && from.width() == to.width(), "rows of one shape");
+  const std::int64_t step =
+      std::max<std::int64_t>(1, kMovedValues / std::max<std::int64_t>(1, from.width()));
+  std::vector<float> values(as_size(std::min(step, from.tokens())) * as_size(from.width()));
+  for (std::int64_t first = 0; first < from.tokens(); first += step) {
+    const std::int64_t count = std::min(step, from.tokens() - first);
+    from.read(first, count, values.data());
+    to.write(first, count, values.data());
   }
 }
 

@@ -49,6 +49,9 @@ class TokenRows {
   std::vector<float> row_;  ///< of add()
 };
 
+/// Writes all rows of `from` to `to`, which has as many.
+void copy_rows(const TokenRows& from, TokenRows& to);
+
 /// Rows of zeros in memory. Errors: OutOfMemory.
 std::unique_ptr<TokenRows> make_rows_in_memory(std::int64_t tokens, std::int64_t width);
 /// Rows of zeros in a file without a name, which `folder` holds as long as they live. Errors:

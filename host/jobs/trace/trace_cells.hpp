@@ -16,8 +16,8 @@
 
 namespace vindex::jobs {
 
-/// Prompts beyond which no Gram matrix is kept.
-inline constexpr std::int64_t kMostGramPrompts = 2048;
+/// Prompts beyond which no Gram matrix is kept: those of all layers are compared in memory.
+inline constexpr std::int64_t kMostGramPrompts = 512;
 
 inline constexpr std::array<results::CellColumn, 7> kTraceOwnCells = {{
     {"loss", "negative log-likelihood of the tokens that came, nats, mean over predicted tokens",

@@ -30,6 +30,11 @@ struct TraceEndOutcome {
   std::optional<LogitsFindings> findings;  ///< where logits were made
 };
 
+/// Throws ConfigurationError E-BUDGET (78) where finish_trace() of these models (one, or two that
+/// are compared) would.
+void require_end_budget(std::span<const ForwardModel* const> models, const TracePrompts& prompts,
+                        const ForwardOptions& options);
+
 /// Runs the states of `a` through its output matrix where `losses` are asked for or an observer
 /// wants logits; those of `b`, where it is not null, through its own beside them, the two compared.
 /// `options` as of run_forward(), `held` with the states among it; `threads`: of sums on the host.

@@ -167,33 +167,109 @@ Json pairs_json(const results::SideTable& pairs) {
   return list;
 }
 
+/// A table of the rows of `roles`, as `columns`; those without a number in any row are left out.
+results::SummaryTable role_table(const results::ShownCells& shown,
+                                 std::span<const std::string_view> roles, std::string title,
+                                 std::span<const results::SummaryColumn> columns) {
+  std::vector<const results::ShownRow*> rows;
+  for (const results::ShownRow& row : shown.rows) {
+    if (std::find(roles.begin(), roles.end(), row.role) != roles.end()) {
+      rows.push_back(&row);
+    }
+  }
+  results::SummaryTable table{.title = std::move(title)};
+  if (rows.empty()) {
+    return table;
+  }
+  table.cells.resize(rows.size() + 1);
+  const auto add = [&](std::string heading, TextColumn layout, const auto& text) {
+    table.layout.push_back(layout);
+    table.cells.front().push_back(std::move(heading));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      table.cells[i + 1].push_back(text(*rows[i]));
+    }
+  };
+  add("layer", {.right = true}, [](const results::ShownRow& row) {
+    return row.layer < 0 ? std::string("-") : std::to_string(row.layer);
+  });
+  if (roles.size() > 1) {
+    add("of", {}, [](const results::ShownRow& row) { return row.role; });
+  }
+  for (const results::SummaryColumn& column : columns) {
+    const bool is_there = std::any_of(
+        rows.begin(), rows.end(), [&](const auto* row) { return !std::isnan(column.value(*row)); });
+    if (is_there) {
+      add(column.heading,
+          {.right = true, .is_close = column.is_null, .dropped_as = column.dropped_as},
+          [&](const results::ShownRow& row) {
+            return results::number_text(column.value(row), column.is_count);
+          });
+    }
+  }
+  return table;
+}
+
+/// Number and null, dropped together.
+void add_pair(std::vector<results::SummaryColumn>& columns, const char* heading, std::size_t cell,
+              std::size_t null, std::uint8_t dropped_as = 0, bool is_count = false) {
+  columns.push_back(is_count ? results::count_column(heading, cell, dropped_as)
+                             : results::number_column(heading, cell, dropped_as));
+  columns.push_back(results::null_column("noise", null));
+  columns.back().dropped_as = dropped_as;
+}
+
+std::vector<results::SummaryColumn> value_columns() {
+  std::vector<results::SummaryColumn> out;
+  add_pair(out, "hoyer", trace_cell("hoyer"), trace_cell("hoyer_null"));
+  add_pair(out, "variance", trace_cell("neuron_variance"), trace_cell("neuron_variance_null"), 2);
+  add_pair(out, "dead", trace_cell("dead_neurons"), trace_cell("dead_neurons_null"), 1, true);
+  add_pair(out, "kurtosis", trace_cell("kurtosis"), trace_cell("kurtosis_null"));
+  add_pair(out, "eff. rank", trace_cell("effective_rank"), trace_cell("effective_rank_null"));
+  return out;
+}
+
+std::vector<results::SummaryColumn> router_columns() {
+  std::vector<results::SummaryColumn> out;
+  add_pair(out, "load cv", trace_cell("load_cv"), trace_cell("load_cv_null"));
+  add_pair(out, "dead", trace_cell("dead_experts"), trace_cell("dead_experts_null"), 2, true);
+  add_pair(out, "H(token)", trace_cell("router_entropy"), trace_cell("router_entropy_null"), 1);
+  add_pair(out, "margin", trace_cell("margin"), trace_cell("margin_null"));
+  add_pair(out, "pairs", trace_cell("coactivation_lift_max"),
+           trace_cell("coactivation_lift_max_null"));
+  add_pair(out, "next", trace_cell("transition_lift_max"), trace_cell("transition_lift_max_null"));
+  return out;
+}
+
+std::vector<results::SummaryColumn> logit_columns() {
+  std::vector<results::SummaryColumn> out;
+  add_pair(out, "loss", trace_cell("loss"), trace_cell("loss_null"));
+  out.push_back(results::number_column("+-", trace_cell("loss_se")));
+  add_pair(out, "entropy", trace_cell("output_entropy"), trace_cell("output_entropy_null"));
+  add_pair(out, "top 8", trace_cell("top8_mass"), trace_cell("top8_mass_null"));
+  return out;
+}
+
 results::Summary trace_summary(const results::ShownCells& shown) {
-  const results::SideTable& pairs = shown.beside.tables.front();
+  using Roles = std::vector<std::string_view>;
   results::Summary summary = {
-      .columns = {results::number_column("hoyer", trace_cell("hoyer"), 1),
-                  results::null_column("noise", trace_cell("hoyer_null")),
-                  results::number_column("kurtosis", trace_cell("kurtosis"), 2),
-                  results::null_column("noise", trace_cell("kurtosis_null")),
-                  results::number_column("eff. rank", trace_cell("effective_rank")),
-                  results::null_column("noise", trace_cell("effective_rank_null")),
-                  results::number_column("load cv", trace_cell("load_cv")),
-                  results::null_column("noise", trace_cell("load_cv_null")),
-                  results::count_column("dead", trace_cell("dead_experts"), 4),
-                  results::null_column("noise", trace_cell("dead_experts_null")),
-                  results::number_column("margin", trace_cell("margin"), 5),
-                  results::null_column("noise", trace_cell("margin_null")),
-                  results::number_column("pairs", trace_cell("coactivation_lift_max"), 6),
-                  results::null_column("noise", trace_cell("coactivation_lift_max_null")),
-                  results::number_column("next", trace_cell("transition_lift_max"), 7),
-                  results::null_column("noise", trace_cell("transition_lift_max_null")),
-                  results::number_column("top 8", trace_cell("top8_mass"), 8),
-                  results::null_column("noise", trace_cell("top8_mass_null")),
-                  results::number_column("loss", trace_cell("loss")),
-                  results::null_column("noise", trace_cell("loss_null"))},
       .remark =
-          "columns of `vindex activations` and `vindex routing`, whose noise they have; loss: "
-          "nats a token, noise: the uniform law",
+          "noise of values: products of independent Gaussians (hidden: Gaussians); of "
+          "routers: uniform routing of as many tokens; of logits: the uniform law; loss in "
+          "nats a token",
+      .has_own_tables = true,
       .top_by = "kurtosis"};
+  const auto add = [&](const Roles& roles, const char* title,
+                       const std::vector<results::SummaryColumn>& columns) {
+    results::SummaryTable table = role_table(shown, roles, title, columns);
+    if (!table.cells.empty()) {
+      summary.tables.push_back(std::move(table));
+    }
+    summary.columns.insert(summary.columns.end(), columns.begin(), columns.end());
+  };
+  add({"hidden", "mlp"}, "values", value_columns());
+  add({"router_logits"}, "routers", router_columns());
+  add({"logits"}, "logits", logit_columns());
+  const results::SideTable& pairs = shown.beside.tables.front();
   if (pairs.rows > 1) {
     summary.tables.push_back(adjacent_table(pairs));
   }

@@ -16,8 +16,6 @@ namespace vindex::jobs {
 
 namespace {
 
-/// Lists, small vectors, buffers of rows that are written: everything that is not counted.
-constexpr std::uint64_t kBeside = 24U << 20U;
 /// Encoded rows of the embedding that are read at once.
 constexpr std::uint64_t kEmbeddingBytes = 4U << 20U;
 
@@ -139,6 +137,7 @@ class StageList {
       add(StageKind::kExpert, number, fmt::format("expert {}", expert), list.take(), each).expert =
           expert;
     }
+    add(StageKind::kSum, number, "sum of experts", {}, tokens_);
   }
 
   const model::Transformer& transformer_;
@@ -278,9 +277,10 @@ TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompt
   }
   // Which tokens an expert has, and their weights, in lists that grow by doubling.
   constexpr std::uint64_t kChoice = 2 * (sizeof(std::int64_t) + sizeof(float));
-  const std::uint64_t fixed = held + kBeside +
-                              prompts.ids.size() * (sizeof(std::int32_t) + choices * kChoice) +
-                              prompts.lengths.size() * sizeof(std::int64_t);
+  const std::uint64_t fixed =
+      held + kTraceBeside +
+      prompts.ids.size() * (sizeof(std::int32_t) + sizeof(std::int64_t) + choices * kChoice) +
+      prompts.lengths.size() * sizeof(std::int64_t);
 
   std::uint64_t whole = 0, least_weights = 0;
   for (const engine::RowWork& work : works) {

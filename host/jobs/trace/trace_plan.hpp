@@ -22,6 +22,7 @@ enum class StageKind : std::uint8_t {
   kDense,
   kRouter,  ///< router and shared expert
   kExpert,  ///< one routed expert
+  kSum,     ///< what the experts gave, to the residual stream
 };
 
 struct TraceStage {
@@ -49,6 +50,9 @@ std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
 /// every block. One number for every budget: a library's product gives other bits to a row of
 /// another shape.
 inline constexpr std::int64_t kTraceBlock = 1024;
+
+/// Small vectors, buffers of rows that are written: everything that is not counted.
+inline constexpr std::uint64_t kTraceBeside = std::uint64_t{24} << 20U;
 
 /// How the budget is shared.
 struct TraceMemory {

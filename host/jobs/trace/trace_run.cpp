@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -53,7 +54,7 @@ class Trace {
     options.ram_budget = settings_.run.ram_budget;
     options.reading = settings_.run.reading;
     options.held = statistics_held();
-    require_forward_budget(model, prompts_, options);
+    require_budgets(model, options);
     std::optional<TraceFolder> folder;
     options.scratch_folder = folder_of(settings_.statistics.empty() ? "." : settings_.statistics);
     if (keeps_dump()) {
@@ -164,6 +165,41 @@ class Trace {
     return run.fingerprint;
   }
 
+  /// States of a last layer wait in a file where they take more of the budget than this.
+  std::uint64_t most_waiting() const { return settings_.run.ram_budget / 8; }
+
+  /// Refuses before anything is read or written, whatever comes last.
+  void require_budgets(const ForwardModel& model, ForwardOptions options) const {
+    require_forward_budget(model, prompts_, options);
+    std::vector<const ForwardModel*> models = {&model};
+    const auto wait = [&](const model::Transformer& of) {
+      options.held +=
+          std::min(most_waiting(), static_cast<std::uint64_t>(prompts_.tokens()) *
+                                       static_cast<std::uint64_t>(of.hidden) * sizeof(float));
+    };
+    wait(transformer_);
+    if (other_) {
+      const ForwardModel other{other_transformer_, other_->files, other_->index, model.backend};
+      require_forward_budget(other, prompts_, options);
+      wait(other_transformer_);
+      models.push_back(&other);
+      require_end_budget(models, prompts_, options);
+    } else if (makes_logits()) {
+      require_end_budget(models, prompts_, options);
+    }
+  }
+
+  /// `states`, in a file where they take much memory while something else is computed.
+  std::unique_ptr<TokenRows> waiting(std::unique_ptr<TokenRows> states,
+                                     const ForwardOptions& options) const {
+    if (states->memory_bytes() <= most_waiting()) {
+      return states;
+    }
+    auto file = make_rows_in_file(states->tokens(), states->width(), options.scratch_folder);
+    copy_rows(*states, *file);
+    return file;
+  }
+
   /// Arrays that are still to be written, and two states of the residual stream.
   void require_space(const TraceFolder& folder) const {
     std::uint64_t bytes = 2 * static_cast<std::uint64_t>(prompts_.tokens()) *
@@ -259,15 +295,16 @@ class Trace {
     if (observers.empty() && !wants_losses()) {
       return;
     }
-    const ForwardOutcome pass = run_forward(model, prompts_, options, observers, hooks_);
+    ForwardOutcome pass = run_forward(model, prompts_, options, observers, hooks_);
     count(pass);
     if (result_.stopped) {
       result_.layers_before = folder == nullptr ? 0 : folder->layers_done();
       return;
     }
-    options.held += pass.held;
+    const auto states = waiting(std::move(pass.states), options);
+    options.held += states->memory_bytes();
     options.folder = nullptr;
-    finish(model, *pass.states, options, observers);
+    finish(model, *states, options, observers);
     if (result_.stopped) {
       return;
     }
@@ -286,7 +323,7 @@ class Trace {
     result_.unrouted += pass.unrouted;
     result_.rows_in_file = result_.rows_in_file || pass.rows_in_file;
     result_.keeping_seconds += pass.keeping_seconds;
-    result_.reading = pass.reading;
+    add_reading(result_.reading, pass.reading);
     result_.reading_engine = pass.reading_engine;
     result_.stopped = pass.stopped;
   }
@@ -299,18 +336,20 @@ class Trace {
     if (other_) {
       const ForwardModel other{other_transformer_, other_->files, other_->index, model.backend};
       say(fmt::format("{}: the same prompts", printable(settings_.against)));
-      const ForwardOutcome pass = run_forward(other, prompts_, options, {}, hooks_);
+      ForwardOutcome pass = run_forward(other, prompts_, options, {}, hooks_);
       count(pass);
       if (result_.stopped) {
         return;
       }
-      options.held += pass.held;
-      const TracedModel judged{other, *pass.states};
+      const auto judged_states = waiting(std::move(pass.states), options);
+      options.held += judged_states->memory_bytes();
+      const TracedModel judged{other, *judged_states};
       end = finish_trace(own, &judged, true, prompts_, options, threads(), observers, hooks_);
     } else {
       end = finish_trace(own, nullptr, wants_losses(), prompts_, options, threads(), observers,
                          hooks_);
     }
+    add_reading(result_.reading, end.reading);
     result_.stopped = end.stopped;
     result_.findings = std::move(end.findings);
   }

@@ -117,13 +117,20 @@ void describe_statistics(const model::Transformer& model, const TracePrompts& pr
 std::uint64_t statistics_bytes(const model::Transformer& model, const TracePrompts& prompts) {
   const std::int64_t experts = most_experts(model);
   const auto count = static_cast<std::uint64_t>(prompts.lengths.size());
+  const std::uint64_t of_gram = has_gram(prompts) ? count * count * sizeof(float) : 0;
+  // The means of one layer, and the matrices of all layers where they are compared.
   const std::uint64_t gram =
-      has_gram(prompts) ? count * (static_cast<std::uint64_t>(model.hidden) * 2 * sizeof(double) +
-                                   count * (sizeof(double) + sizeof(float)))
-                        : 0;
+      has_gram(prompts)
+          ? std::max(
+                count * static_cast<std::uint64_t>(model.hidden) * 2 * sizeof(double) + 3 * of_gram,
+                static_cast<std::uint64_t>(model.layers.size()) * of_gram)
+          : 0;
   const std::uint64_t routing =
       experts > 0 ? engine::routing_row_bytes(prompts.tokens(), experts, experts, experts) : 0;
-  return std::max(gram, routing) + 2 * results::kMaxPendingBytes;
+  // Of a part: one layer, which is published as soon as it ends.
+  constexpr std::uint64_t kPart = 32U << 20U;
+  return std::max(gram, routing) +
+         2 * (engine::routing_arrays_bytes(std::max<std::int64_t>(1, experts)) + of_gram) + kPart;
 }
 
 TraceStatistics::TraceStatistics(StatisticsSettings settings, const model::Transformer& model,

@@ -15,7 +15,7 @@ COMMANDS = _program.commands()
 VERBS = verbs.table(COMMANDS)
 # Options that take a text of the program's own: looked at one by one, none names a file.
 PLAIN_TEXTS = {
-    "batch", "block", "blocks", "by", "device", "encodings", "include", "layer", "layers",
+    "batch", "block", "blocks", "by", "device", "encodings", "include", "keep", "layer", "layers",
     "layers-b", "map", "metric", "name", "null", "out-type", "role", "roles", "routes", "sample",
     "shapes", "shards", "simd", "slice", "svd-route", "synth", "tensor", "tensors", "token",
     "token-ids", "tokens", "top-k", "type", "worker",

@@ -40,7 +40,7 @@ POSITIONALS = {
 
 OPTIONS = {
     **dict.fromkeys(
-        ["covariance", "fleet", "imatrix", "key", "keys", "model", "model-config",
+        ["covariance", "fleet", "ids", "imatrix", "key", "keys", "model", "model-config",
          "model-config-a", "model-config-b", "patch", "probe", "queries", "source", "target",
          "tokenizer", "value", "values", "vector"],
         Kind.INPUT,
