@@ -10,6 +10,7 @@
 #include "jobs/edit/edit_model.hpp"
 #include "jobs/experts/experts_run.hpp"
 #include "jobs/lookup/lookup_run.hpp"
+#include "jobs/lookup/store_features.hpp"
 #include "jobs/purify/purify.hpp"
 #include "jobs/routing/routing_run.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -447,6 +448,13 @@ std::vector<Verb> verbs() {
          settings.run.output = out + "/dump";
          (void)jobs::trace(settings, {});
          return tree_text(out + "/dump");
+       }},
+      {"StoreOfFeatures",
+       [](const Inputs& in, const std::string& out) {
+         jobs::StoreSettings settings;
+         settings.run = job(out);
+         settings.run.model = in("hf");
+         return rows_of(jobs::store_features(settings, {}), out);
        }},
       {"Decode",
        [](const Inputs& in, const std::string& out) {
