@@ -7,7 +7,6 @@ import re
 
 import gguf
 import numpy as np
-from safetensors.numpy import load_file
 
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "qwen2": "qwen2", "qwen2_moe": "qwen2moe", "qwen3": "qwen3",
                  "qwen3_moe": "qwen3moe", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "phi3": "phi3", "deepseek_v2": "deepseek2",
@@ -163,8 +162,8 @@ def add_attention(writer, config, arch, split_kv):
     return int(head_dim * config["rope_parameters"].get("partial_rotary_factor", 1.0))
 
 
-def write(folder, path, split_kv=False):
-    """Writes `path` from the folder's config.json and model.safetensors."""
+def write(folder, tensors, path, split_kv=False):
+    """Writes `path` from the folder's config.json and its tensors, float32 by name."""
     config = json.loads((folder / "config.json").read_text())
     arch = ARCHITECTURES[config["model_type"]]
     writer = gguf.GGUFWriter(path, arch)
@@ -177,7 +176,7 @@ def write(folder, path, split_kv=False):
     add_experts(writer, config, arch)
     kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
     names = gguf.get_tensor_name_map(kinds[arch], config["num_hidden_layers"])
-    for name, values in stacked(load_file(folder / "model.safetensors")).items():
+    for name, values in stacked(tensors).items():
         for known, changed in per_family(name, values, config, arch, split_kv):
             target = names.get_name(known, try_suffixes=(".weight", ".bias"))
             assert target, known

@@ -128,6 +128,12 @@ def families():
     }
 
 
+# As safetensors and as GGUF: what the keys of GGUF hold. Of gpt-oss they do not hold `truncate`, which its models set to false.
+IN_GGUF = {"llama", "llama_tied", "llama_linear", "llama_llama3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2",
+           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss", "olmoe", "olmo2", "granite",
+           "granitemoe"}
+
+
 def gemma3_with_vision():
     """The text part of a model that sees, whose keys and tensors lie a level deeper."""
     make, text = gemma3()
@@ -146,26 +152,29 @@ def is_gemma(model):
     return model.config.model_type.startswith("gemma")
 
 
+def law(model, name, shape):
+    """(mean, standard deviation) of a tensor's values: weights of variance 2.25 / inputs, norms 0.3 about one, biases of 0.5: every
+    term of a layer counts."""
+    last = name.split(".")[-1]
+    if "bias" in last:
+        return 0.0, 0.5
+    if last == "sinks":
+        return 0.0, 1.0
+    if len(shape) == 1:
+        return 0.0 if is_gemma(model) else 1.0, 0.3
+    if "embed_tokens" in name:
+        return 0.0, 1.0 / embedding_factor(model)
+    return 0.0, 1.5 / inputs_of(model, shape) ** 0.5
+
+
 def randomise(model, seed):
-    """Weights of variance 2.25 / inputs, norms 0.3 about one, biases of 0.5: every term of a layer counts."""
     generator = torch.Generator().manual_seed(seed)
-    draw = lambda values, scale: torch.randn(values.shape, generator=generator) * scale
-    neutral = 0.0 if is_gemma(model) else 1.0
     with torch.no_grad():
         for name, values in [*model.named_parameters(), *model.named_buffers()]:
-            last = name.split(".")[-1]
             if "rotary" in name or "inv_freq" in name or name.endswith("embed_scale"):
                 continue
-            if "bias" in last:
-                values.copy_(draw(values, 0.5))
-            elif last == "sinks":
-                values.copy_(draw(values, 1.0))
-            elif values.ndim == 1:
-                values.copy_(neutral + draw(values, 0.3))
-            elif "embed_tokens" in name:
-                values.copy_(draw(values, 1.0 / embedding_factor(model)))
-            else:
-                values.copy_(draw(values, 1.5 / inputs_of(model, name, values) ** 0.5))
+            mean, spread = law(model, name, values.shape)
+            values.copy_(mean + torch.randn(values.shape, generator=generator) * spread)
 
 
 def embedding_factor(model):
@@ -174,11 +183,11 @@ def embedding_factor(model):
     return config.hidden_size ** 0.5 if is_gemma(model) else getattr(config, "embedding_multiplier", 1.0)
 
 
-def inputs_of(model, name, values):
+def inputs_of(model, shape):
     """Columns of a product's weight as it is applied: gpt-oss keeps its experts the other way round."""
-    if values.ndim == 3 and model.config.model_type == "gpt_oss":
-        return values.shape[1]
-    return values.shape[-1]
+    if len(shape) == 3 and model.config.model_type == "gpt_oss":
+        return shape[1]
+    return shape[-1]
 
 
 def made(make, config, seed=17):

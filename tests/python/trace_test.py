@@ -18,13 +18,15 @@ os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 import numpy as np
 import torch
 import transformers
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 import trace_cost
 import trace_encoded
 import trace_gguf
 import trace_models
 from test_script import fresh_folder
+from trace_compare import CLOSE, KINDS, Choice, error, row_error
+from trace_reference import reference
 
 VINDEX, CAPTURE, DATA, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4])
 ONLY = sys.argv[5:]
@@ -35,15 +37,8 @@ spec.loader.exec_module(capture)
 transformers.utils.logging.disable_progress_bar()
 checks = 0
 failures = []
-KINDS = "hidden,mlp,router_logits,logits"
-# A tenth of what docs/trace.md promises (1e-3), and some times what two orders of summation in float32 give.
-CLOSE = 1e-4
 # The same weights in another container.
 SAME = 1e-5
-# As safetensors and as GGUF: what the keys of GGUF hold. Of gpt-oss they do not hold `truncate`, which its models set to false.
-IN_GGUF = {"llama", "llama_tied", "llama_linear", "llama_llama3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2",
-           "gemma3_text", "phi3", "phi3_longrope", "deepseek_v2", "deepseek_v3", "kimi_k2", "gpt_oss", "olmoe", "olmo2", "granite",
-           "granitemoe"}
 
 
 def check(condition, *what):
@@ -66,69 +61,9 @@ def trace(model, prompts, *options):
     return {path.stem: np.load(path) for path in out.glob("*.npy")}
 
 
-def reference(model, prompts):
-    """The same arrays by transformers, prompt by prompt."""
-    hooks = capture.Hooks(capture.find_layers(model), KINDS.split(","), None)
-    rows = {}
-    with torch.inference_mode():
-        for number, ids in enumerate(prompts):
-            # Dynamic rope keeps the frequencies of the longest sequence until a short one comes.
-            model(input_ids=torch.tensor([[1]]), use_cache=False)
-            hooks.take()
-            out = model(input_ids=torch.tensor([ids]), use_cache=False)
-            for name, values in [*hooks.take().items(), ("logits", out.logits[0])]:
-                rows.setdefault(name, []).append(values.float().numpy())
-    hooks.remove()
-    arrays = {name: np.concatenate(parts) for name, parts in rows.items()}
-    arrays["token_ids"] = np.concatenate(prompts)
-    arrays["prompt"] = np.repeat(np.arange(len(prompts)), [len(ids) for ids in prompts])
-    return arrays
-
-
-def error(got, want):
-    """Largest difference, over the standard deviation of what is wanted."""
-    return float(np.abs(got.astype(np.float64) - want).max() / want.astype(np.float64).std())
-
-
-def row_error(got, want):
-    """Largest over tokens of the difference's norm over that of the wanted row."""
-    lengths = np.linalg.norm(want.astype(np.float64), axis=1)
-    return float((np.linalg.norm(got.astype(np.float64) - want, axis=1) / lengths).max())
-
-
-class Choice:
-    """The experts that the rule of a model takes, by router logits; with the margin of the decision."""
-
-    def __init__(self, model):
-        config = capture.text_config(model)
-        self.k = getattr(config, "num_experts_per_tok", 0)
-        self.groups, self.kept = 1, 1
-        kind = config.model_type
-        self.sigmoid = kind in ("deepseek_v3", "kimi_k2")
-        if self.sigmoid or getattr(config, "topk_method", "") == "group_limited_greedy":
-            self.groups, self.kept = config.n_group or 1, config.topk_group or 1
-        self.biases = {name: values.numpy() for name, values in model.state_dict().items() if name.endswith("e_score_correction_bias")}
-
-    def __call__(self, layer, logits):
-        scores = logits.astype(np.float64)
-        if self.sigmoid:
-            scores = 1 / (1 + np.exp(-scores)) + self.biases[f"model.layers.{layer}.mlp.gate.e_score_correction_bias"]
-        else:
-            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-            scores /= scores.sum(axis=1, keepdims=True)
-        margin = np.full(len(scores), np.inf)
-        if self.groups > 1:
-            parts = np.sort(scores.reshape(len(scores), self.groups, -1), axis=2)[:, :, ::-1]
-            of_groups = parts[:, :, :2].sum(axis=2) if self.sigmoid else parts[:, :, 0]
-            order = np.argsort(-of_groups, axis=1)
-            ranked = np.take_along_axis(of_groups, order, axis=1)
-            margin = ranked[:, self.kept - 1] - ranked[:, self.kept]
-            allowed = np.zeros_like(of_groups, dtype=bool)
-            np.put_along_axis(allowed, order[:, :self.kept], True, axis=1)
-            scores = np.where(np.repeat(allowed, scores.shape[1] // self.groups, axis=1), scores, -np.inf)
-        order = np.argsort(-scores, axis=1)
-        ranked = np.take_along_axis(scores, order, axis=1)
-        return np.sort(order[:, :self.k], axis=1), np.minimum(margin, ranked[:, self.k - 1] - ranked[:, self.k])
+def choice(model):
+    """The rule of a model of transformers."""
+    return Choice(capture.text_config(model).to_dict(), {name: values.numpy() for name, values in model.state_dict().items()})
 
 
 def compare(label, got, want, choose, tolerance):
@@ -165,16 +100,16 @@ def check_family(name, make, config):
     model = trace_models.made(make, config)
     model.save_pretrained(folder)
     prompts = trace_models.prompts(name)
-    want, choose = reference(model, prompts), Choice(model)
+    want, choose = reference(capture, model, prompts), choice(model)
     check(want["logits"].std() > 0.1, name, "logits hardly differ")
     if name == "kimi_k2":
         trace_models.rename_type(folder, "kimi_k2", "DeepseekV3ForCausalLM")
     got = trace(folder, prompts)
     compare(name, got, want, choose, CLOSE)
-    if name in IN_GGUF and got:
+    if name in trace_models.IN_GGUF and got:
         for split in (False, True) if name.startswith(("deepseek", "kimi")) else (False,):
             path = FOLDER / "model.gguf"
-            trace_gguf.write(folder, path, split)
+            trace_gguf.write(folder, load_file(folder / "model.safetensors"), path, split)
             compare(name + (" GGUF, split kv_b" if split else " GGUF"), trace(path, prompts), got, choose, SAME)
     older = trace_models.older_form(json.loads((folder / "config.json").read_text()))
     (folder / "config.json").write_text(json.dumps(older))
@@ -190,8 +125,8 @@ def check_encoded():
         model = trace_models.made(make, config)
         (trace_encoded.save_gpt_oss if name == "gpt_oss" else trace_encoded.save_deepseek)(model, folder)
         prompts = trace_models.prompts()
-        compare(name + (", MXFP4" if name == "gpt_oss" else ", FP8 blocks"), trace(folder, prompts), reference(model, prompts),
-                Choice(model), CLOSE)
+        compare(name + (", MXFP4" if name == "gpt_oss" else ", FP8 blocks"), trace(folder, prompts), reference(capture, model, prompts),
+                choice(model), CLOSE)
 
 
 def byte_prompts():
@@ -202,7 +137,7 @@ def byte_prompts():
 
 def check_real(label, traced, model, prompts):
     model = capture.load_model(model, "f32", "cpu", False)
-    want, choose = reference(model, prompts), Choice(model)
+    want, choose = reference(capture, model, prompts), choice(model)
     got = trace(traced, prompts)
     compare(label, got, want, choose, CLOSE)
     return got, choose
