@@ -39,6 +39,32 @@ TEST(CpuForward, StreamedWeightsComeInBoundedSlabs) {
   testing::expect_bounded_slabs(*make_cpu_forward(2));
 }
 
+// A weight may be held or read again slab by slab, as the memory budget says.
+TEST(CpuForward, AStreamedWeightGivesTheBitsOfOneInMemory) {
+  std::mt19937 random(10);
+  constexpr std::int64_t kRows = 1500, kCols = 9000;
+  const std::vector<float> values = testing::random_floats(kRows * kCols, random);
+  const auto view = decode::float32_view(values.data(), kRows, kCols);
+  const auto backend = make_cpu_forward(2);
+  for (const bool transposed : {false, true}) {
+    const auto weight = measure::make_memory_input(view, transposed);
+    const std::int64_t cols = transposed ? kRows : kCols;
+    for (const std::int64_t tokens : {2, 60}) {
+      const std::vector<float> x = testing::random_floats(tokens * cols, random);
+      LinearCall call{.x = x.data(),
+                      .tokens = tokens,
+                      .x_stride = cols,
+                      .weight = weight.get(),
+                      .count = transposed ? kCols : kRows};
+      const std::vector<float> held = testing::product_of(*backend, call);
+      testing::StreamedWeight streamed(view, transposed);
+      call.weight = &streamed;
+      EXPECT_EQ(testing::product_of(*backend, call), held) << transposed << " " << tokens;
+      EXPECT_LT(streamed.largest(), values.size() * sizeof(float));
+    }
+  }
+}
+
 TEST(CpuForward, AWeightThatIsNotFiniteSpoilsItsOutputsAlone) {
   testing::expect_spoiled_outputs_alone(*make_cpu_forward(1));
 }

@@ -1,7 +1,7 @@
 // Owns the tiles of a product: which rows of W, tokens and columns are worked on together. A thread
 // takes a tile of outputs, decodes W for it chunk by chunk of columns into memory that stays in its
-// cache, and adds the product of each chunk. Tiles follow from the shape alone, so no bit depends
-// on threads.
+// cache, and adds the product of each chunk. Tiles and chunks follow from the shape and the
+// encoding alone, so no bit depends on threads, or on whether W is in memory.
 #include "linear.hpp"
 
 #include "simd_few_tokens.hpp"
@@ -91,6 +91,7 @@ class Product {
  public:
   Product(const LinearCall& call, std::int32_t threads, const std::stop_token& stop)
       : call_(call), stop_(stop), shape_(tile_shape(call)) {
+    fit_to_slabs();
     const std::int64_t work = call.tokens * call.count * logical_cols(*call.weight);
     const std::int64_t most = std::max<std::int32_t>(threads, 1);
     for (std::int64_t i = 0; i < std::clamp<std::int64_t>(work / kWorkOfThread, 1, most); ++i) {
@@ -114,6 +115,19 @@ class Product {
   }
 
  private:
+  /// A slab of a streamed W holds whole tiles, or whole chunks; W in memory is cut alike.
+  void fit_to_slabs() {
+    const MatrixInput& weight = *call_.weight;
+    if (!weight.transposed()) {
+      shape_.outputs =
+          std::min(shape_.outputs, std::max<std::int64_t>(1, slab_rows() / call_.step));
+    }
+    cols_ = chunk_cols(weight, call_.step, shape_.outputs, {kChunkFloats, kChunkCols});
+    if (weight.transposed()) {
+      cols_ = std::min(cols_, slab_rows());
+    }
+  }
+
   /// Stored rows that a slab may have.
   std::int64_t slab_rows() const {
     const MatrixInput& weight = *call_.weight;
@@ -125,10 +139,8 @@ class Product {
   }
 
   void run_by_outputs(MatrixInput& weight) {
-    std::int64_t outputs = std::max<std::int64_t>(1, slab_rows() / call_.step);
-    if (outputs > shape_.outputs) {
-      outputs -= outputs % shape_.outputs;  // the tiles of a weight in memory
-    }
+    const std::int64_t fitting = std::max<std::int64_t>(1, slab_rows() / call_.step);
+    const std::int64_t outputs = fitting / shape_.outputs * shape_.outputs;
     for (std::int64_t first = 0; first < call_.count; first += outputs) {
       const std::int64_t count = std::min(outputs, call_.count - first);
       const std::int64_t row = call_.first + first * call_.step;
@@ -141,7 +153,7 @@ class Product {
   }
 
   void run_by_columns(MatrixInput& weight) {
-    const std::int64_t step = slab_rows();
+    const std::int64_t step = slab_rows() / cols_ * cols_;
     for (std::int64_t first = 0; first < weight.rows(); first += step) {
       const std::int64_t count = std::min(step, weight.rows() - first);
       add({{weight.row_slab(first, count), first, true}, 0, call_.count, first, count});
@@ -166,14 +178,12 @@ class Product {
     if (piece.first_col == 0) {
       begin(output, outputs, token, tokens);
     }
-    const std::int64_t step =
-        chunk_cols(piece.part, call_.step, shape_.outputs, {kChunkFloats, kChunkCols});
-    for (std::int64_t col = 0; col < piece.cols; col += step) {
+    for (std::int64_t col = 0; col < piece.cols; col += cols_) {
       const ChunkPlace place{.first = call_.first + output * call_.step,
                              .step = call_.step,
                              .count = outputs,
                              .first_col = piece.first_col + col,
-                             .cols = std::min(step, piece.cols - col)};
+                             .cols = std::min(cols_, piece.cols - col)};
       throw_if_stopped(stop_);
       const DecodedChunk chunk = decode_chunk(piece.part, place, scratch);
       for (std::int64_t t = 0; t < tokens; t += kProductTokens) {
@@ -216,6 +226,7 @@ class Product {
   const LinearCall& call_;
   const std::stop_token& stop_;
   TileShape shape_;
+  std::int64_t cols_ = 1;  ///< of a chunk
   SimdLevel level_ = best_simd_level();
   Workspace workspace_{0};
   std::vector<WorkArray<float>> chunks_;  ///< one for each thread

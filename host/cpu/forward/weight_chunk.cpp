@@ -24,9 +24,10 @@ ColumnSpan column_span(const WeightPart& part, std::int64_t first, std::int64_t 
 }
 
 /// Most columns that logical rows in steps may span, wherever they begin.
-std::int64_t widest_span(const WeightPart& part, std::int64_t step, std::int64_t count) {
-  const std::int64_t granule = decode::column_granularity(*part.view.encoding);
-  return std::min(part.view.cols, (count - 1) * step + 2 * granule);
+std::int64_t widest_span(const measure::MatrixInput& weight, std::int64_t step,
+                         std::int64_t count) {
+  const std::int64_t granule = decode::column_granularity(weight.encoding());
+  return std::min(weight.cols(), (count - 1) * step + 2 * granule);
 }
 
 void decode_rows(const WeightPart& part, const ChunkPlace& place, float* scratch) {
@@ -44,11 +45,11 @@ void decode_rows(const WeightPart& part, const ChunkPlace& place, float* scratch
 
 }  // namespace
 
-std::int64_t chunk_cols(const WeightPart& part, std::int64_t step, std::int64_t count,
+std::int64_t chunk_cols(const measure::MatrixInput& weight, std::int64_t step, std::int64_t count,
                         const ChunkLimit& limit) {
   const std::int64_t granule =
-      part.transposed ? 1 : decode::column_granularity(*part.view.encoding);
-  const std::int64_t width = part.transposed ? widest_span(part, step, count) : count;
+      weight.transposed() ? 1 : decode::column_granularity(weight.encoding());
+  const std::int64_t width = weight.transposed() ? widest_span(weight, step, count) : count;
   const std::int64_t cols = std::min(limit.floats / width, limit.cols);
   return std::max<std::int64_t>(1, cols / granule) * granule;
 }

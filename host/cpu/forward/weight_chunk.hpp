@@ -3,6 +3,7 @@
 #pragma once
 
 #include "decode/encoding.hpp"
+#include "measure/backend.hpp"
 
 #include <cstdint>
 
@@ -33,9 +34,9 @@ struct ChunkLimit {
   std::int64_t floats = 0, cols = 0;
 };
 
-/// How many columns a chunk of `count` rows may have: a multiple of what the encoding can be cut
-/// at. At least one such cut, whatever the limit.
-std::int64_t chunk_cols(const WeightPart& part, std::int64_t step, std::int64_t count,
+/// How many columns a chunk of `count` rows of `weight` may have: a multiple of what the encoding
+/// can be cut at. At least one such cut, whatever the limit.
+std::int64_t chunk_cols(const measure::MatrixInput& weight, std::int64_t step, std::int64_t count,
                         const ChunkLimit& limit);
 
 /// Decodes to `scratch`. Columns begin at a multiple of chunk_cols().
