@@ -14,7 +14,7 @@ def by_transformers(model, prompts):
     """Mean loss in nats of all tokens but the first of each prompt; the model's own, prompt by prompt."""
     total, count = 0.0, 0
     with torch.inference_mode():
-        for ids in prompts:
+        for ids in (prompt for prompt in prompts if len(prompt) > 1):  # its loss of no token is NaN
             tokens = torch.tensor([ids])
             total += model(input_ids=tokens, labels=tokens, use_cache=False).loss.item() * (len(ids) - 1)
             count += len(ids) - 1
