@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -193,12 +194,7 @@ void TraceFolder::take_folder(bool restart, const TraceFingerprint& fingerprint)
     results::require_same_fingerprint(fingerprint, read_fingerprint(run), folder_,
                                       "--restart begins anew");
   } else {
-    for (const fs::path& path : entries_of(folder_)) {
-      if (path.filename() != "run.lock" && fs::remove_all(path, trouble) > 0 && trouble) {
-        throw_output_error(kFolderErrors.create, trouble.value(),
-                           "cannot remove " + printable(path.string()));
-      }
-    }
+    clear();
     Json lines = Json::object();
     for (const auto& [name, value] : fingerprint) {
       lines[name] = value;
@@ -208,6 +204,21 @@ void TraceFolder::take_folder(bool restart, const TraceFingerprint& fingerprint)
   if (fs::create_directory(dump_folder(), trouble); trouble) {
     throw_output_error(kFolderErrors.create, trouble.value(),
                        "cannot create " + printable(dump_folder()));
+  }
+}
+
+/// All but the lock and the run's description, without which the folder would be nobody's: the
+/// state first, so that a run that ends meanwhile leaves none that names arrays which are gone.
+void TraceFolder::clear() const {
+  remove_file(folder_ + "/state.json");
+  sync_folder(folder_, kFolderErrors.folder);
+  for (const fs::path& path : entries_of(folder_)) {
+    std::error_code trouble;
+    const bool stays = path.filename() == "run.lock" || path.filename() == "run.json";
+    if (!stays && fs::remove_all(path, trouble) > 0 && trouble) {
+      throw_output_error(kFolderErrors.create, trouble.value(),
+                         "cannot remove " + printable(path.string()));
+    }
   }
 }
 
@@ -302,15 +313,13 @@ void TraceFolder::publish() {
   remove_everything();
 }
 
-/// What cannot be removed is no part of the result.
+/// What cannot be removed is no part of the result. The description last: without it what is left
+/// by a run that ends meanwhile would be nobody's.
 void TraceFolder::remove_everything() noexcept {
-  std::error_code ignored;
-  for (fs::directory_iterator entry(folder_, ignored), end; !ignored && entry != end;
-       entry.increment(ignored)) {
-    std::error_code trouble;
-    if (entry->path().filename() != "run.lock") {
-      fs::remove_all(entry->path(), trouble);
-    }
+  try {
+    clear();
+    remove_file(folder_ + "/run.json");
+  } catch (const std::exception&) {
   }
   lock_.reset();
   ::rmdir(folder_.c_str());

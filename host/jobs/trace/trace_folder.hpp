@@ -65,6 +65,7 @@ class TraceFolder {
 
  private:
   void take_folder(bool restart, const TraceFingerprint& fingerprint);
+  void clear() const;
   void read_state();
   void write_state() const;
   void remove_others() const;
