@@ -249,6 +249,27 @@ TEST_F(TraceRunTest, OnlyTheSameRunGoesOn) {
   EXPECT_EQ(content("a"), content("b"));
 }
 
+// Its layers are kept, its logits are beyond float16: a run that goes on comes as far again.
+TEST_F(TraceRunTest, ARunGoesOnWithTheSameConfigurationAlone) {
+  const std::string model = testing::write_trace_model(folder_, "loud");
+  std::string bytes = testing::file_text(model + "/model.safetensors");
+  constexpr std::size_t kOutput = std::size_t{kVocabulary} * 32 * sizeof(float);  // lies last
+  for (std::size_t i = bytes.size() - kOutput; i < bytes.size(); i += sizeof(float)) {
+    bytes[i + 3] = static_cast<char>(0x4F);
+  }
+  folder_.write("loud/model.safetensors", bytes);
+  jobs::TraceSettings choice = settings(model, "a");
+  choice.dump = jobs::dump_choice("hidden,logits", "", "f16", "");
+  const auto outcome = [&] { return outcome_of([&] { jobs::trace(choice, {}); }); };
+  EXPECT_EQ(outcome(), "E-DUMP-RANGE 78");
+  EXPECT_TRUE(fs::exists(folder_ / "a.parts/stream.3"));
+  EXPECT_EQ(outcome(), "E-DUMP-RANGE 78");
+  std::string config = testing::file_text(model + "/config.json");
+  config.replace(config.find("10000.0"), 7, "20000.0");  // rope_theta
+  folder_.write("loud/config.json", config);
+  EXPECT_EQ(outcome(), "E-RESUME-FINGERPRINT 78");
+}
+
 TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
   jobs::TraceSettings choice = settings(dense_, "a");
   jobs::trace(choice, {});

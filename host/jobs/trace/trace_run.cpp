@@ -7,6 +7,8 @@
 #include "trace_statistics.hpp"
 
 #include "core/atomic_file.hpp"
+#include "core/digest.hpp"
+#include "core/json_document.hpp"
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/forward_backends.hpp"
@@ -20,12 +22,25 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 namespace vindex::jobs {
 
 namespace {
+
+/// Of configurations that lie beside the weights (rotations, scales, rules of routers, quantisers):
+/// they decide numbers, and no file of weights shows that they have changed. Keys of GGUF are part
+/// of its header.
+std::string configuration_digest(const input::ModelFiles& files) {
+  Sha256 digest;
+  for (const auto* const document : {&files.config, &files.quantisation}) {
+    const std::string text = *document ? Json::of(**document).dump() + "\n" : "\n";
+    digest.update(std::as_bytes(std::span(text)));
+  }
+  return hex(digest.finish());
+}
 
 /// A trace from settings to result, step by step.
 class Trace {
@@ -132,7 +147,7 @@ class Trace {
         fmt::format("trace of {}", printable(settings_.run.model)), settings_.run.command);
     run.backend = result_.backend;
     run.fingerprint.emplace_back("back end", result_.backend);
-    run.inputs_json = engine::add_inputs(model_.files, "", run).dump(1);
+    run.inputs_json = add_model(run).dump(1);
     run.settings_json = engine::settings_text(
         {{"ids", settings_.ids}, {"covariance", settings_.covariance}}, settings_.run);
     const auto reader = engine::open_reader(settings_.run.reading, {&model_.files});
@@ -144,10 +159,17 @@ class Trace {
                                              std::move(run), hooks_.stop);
   }
 
+  /// Files and configuration, to the fingerprint of `run`; the former as a document.
+  Json add_model(results::RunDescription& run) const {
+    Json inputs = engine::add_inputs(model_.files, "", run);
+    run.fingerprint.emplace_back("configuration", "sha256 " + configuration_digest(model_.files));
+    return inputs;
+  }
+
   TraceFingerprint fingerprint(const std::string& backend) const {
     results::RunDescription run;
     run.fingerprint = {{"numeric version", std::to_string(engine::kNumericVersion)}};
-    (void)engine::add_inputs(model_.files, "", run);
+    (void)add_model(run);
     std::set<std::int32_t> layers;
     std::set<std::string> roles;
     for (const DumpArrayPlan& array : plan_) {
