@@ -33,16 +33,16 @@ std::vector<float> drawn(std::int64_t count, double size, std::uint64_t state) {
 /// A model that is nothing but a final norm and an output matrix.
 class Tail final : public StageWeights {
  public:
-  Tail(std::int64_t vocabulary, std::uint64_t seed)
-      : output_(drawn(vocabulary * kHidden, 1.0, seed)),
-        norm_(drawn(kHidden, 1.5, seed + 1)),
+  Tail(std::int64_t vocabulary, std::uint64_t seed, std::int64_t hidden = kHidden)
+      : output_(drawn(vocabulary * hidden, 1.0, seed)),
+        norm_(drawn(hidden, 1.5, seed + 1)),
         input_(
-            measure::make_memory_input(decode::float32_view(output_.data(), vocabulary, kHidden))) {
-    model.hidden = kHidden;
+            measure::make_memory_input(decode::float32_view(output_.data(), vocabulary, hidden))) {
+    model.hidden = hidden;
     model.vocabulary = vocabulary;
     model.norm_eps = 1e-6;
     model.output = {.matrix = 0, .rows = {.first = 0, .step = 1, .count = vocabulary}};
-    model.final_norm = {.tensor = 0, .first = 0, .step = 1, .count = kHidden};
+    model.final_norm = {.tensor = 0, .first = 0, .step = 1, .count = hidden};
   }
   measure::MatrixInput& matrix(std::int64_t /*index*/) override { return *input_; }
   std::span<const float> vector(const model::VectorRef& ref) override {
@@ -210,6 +210,31 @@ TEST_F(TraceLogits, AModelBesideItselfCostsNothing) {
     EXPECT_LE(end - at, 80U);
     at = end + 1;
   }
+}
+
+// A draft model beside the one it drafts for: one vocabulary, two widths.
+TEST_F(TraceLogits, ModelsOfOtherWidthsAreCompared) {
+  constexpr std::int64_t kWide = 700;
+  Tail narrow(kVocabulary, 5);
+  Tail wide(kVocabulary, 6, kWide);
+  const auto wide_states = make_rows_in_memory(15, kWide);
+  wide_states->write(0, 15, drawn(15 * kWide, 3.0, 79).data());
+  const LayerTools narrow_tools{narrow.model, narrow, *backend, {}};
+  const LayerTools wide_tools{wide.model, wide, *backend, {}};
+  const LogitsOf of_narrow{narrow_tools, *states};
+  const LogitsOf of_wide{wide_tools, *wide_states};
+  const LogitsPlan plan = plan_logits(15, kWide, kVocabulary, 2, 1 << 30);
+  const auto figures = [&](const LogitsOf& a, const LogitsOf* b) {
+    return trace_logits(a, b, prompts, plan, 2, {});
+  };
+  const double loss = figures(of_narrow, nullptr).losses.summary().loss.mean;
+  const double wide_loss = figures(of_wide, nullptr).losses.summary().loss.mean;
+  const auto judged = figures(of_narrow, &of_wide).comparison.comparison();
+  EXPECT_EQ(judged.a.loss.mean, loss);
+  EXPECT_EQ(judged.b.loss.mean, wide_loss);
+  const auto judging = figures(of_wide, &of_narrow).comparison.comparison();
+  EXPECT_EQ(judging.a.loss.mean, wide_loss);
+  EXPECT_EQ(judging.b.loss.mean, loss);
 }
 
 class Collector final : public TraceObserver {

@@ -43,6 +43,7 @@ std::vector<std::int64_t> next_tokens(const TracePrompts& prompts) {
 void read_normalised(const LogitsOf& of, std::int64_t first, std::int64_t count, std::int64_t rows,
                      std::vector<float>& out) {
   const std::int64_t hidden = of.states.width();
+  expects(std::ssize(out) >= count * hidden, "room for the states of a block");
   std::vector<float> raw(static_cast<std::size_t>(std::min(rows, count) * hidden));
   for (std::int64_t done = 0; done < count; done += rows) {
     const std::int64_t some = std::min(rows, count - done);
@@ -66,12 +67,14 @@ class LogitsPass {
     for (const std::int64_t length : prompts.lengths) {
       prompts_.insert(prompts_.end(), static_cast<std::size_t>(length), prompt++);
     }
-    const auto held = static_cast<std::size_t>(plan_.block * a_.states.width());
+    const auto held = [&](const LogitsOf& of) {
+      return static_cast<std::size_t>(plan_.block * of.states.width());
+    };
     const auto piece = static_cast<std::size_t>(plan_.rows * plan_.tile);
-    states_a_.resize(held);
+    states_a_.resize(held(a_));
     logits_a_.resize(piece);
     if (b_ != nullptr) {
-      states_b_.resize(held);
+      states_b_.resize(held(*b_));
       logits_b_.resize(piece);
     }
   }
@@ -167,7 +170,7 @@ class LogitsPass {
   LogitsPlan plan_;
   std::int32_t threads_;
   std::vector<TraceObserver*> observers_;
-  std::vector<float> states_a_, states_b_;  ///< [block, hidden]
+  std::vector<float> states_a_, states_b_;  ///< [block, hidden of each model]
   std::vector<float> logits_a_, logits_b_;  ///< [rows, tile]
   std::vector<Position> positions_;         ///< of the block
   LogitsFindings findings_;
