@@ -41,8 +41,10 @@ Ending run_trace(const TraceFlags& flags, const Session& session) {
   talk.finish();
   if (result.stopped) {
     return stopped_early(
-        fmt::format("{} of {} layers are kept; run the same command again to go on",
-                    result.layers_before, result.layers));
+        settings.run.output.empty() && settings.statistics.empty()
+            ? std::string("without -o nothing is kept: the same command begins anew")
+            : fmt::format("{} of {} layers are kept; run the same command again to go on",
+                          result.layers_before, result.layers));
   }
   if (result.unrouted > 0) {
     say(session, fmt::format("warning W-NOT-FINITE: {} times a token's router logits are not "

@@ -297,6 +297,18 @@ TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
   EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
 }
 
+TEST_F(TraceRunTest, PromptsOfOneTokenHaveNoLossAndSaySo) {
+  jobs::TraceSettings choice = settings(dense_, "");
+  choice.run.output.clear();
+  choice.losses = true;
+  choice.ids = folder_.write("short.jsonl", "[3]\n[5]\n");
+  const std::string text = jobs::trace_text(jobs::trace(choice, {}));
+  EXPECT_NE(text.find("2 tokens in 2 prompts through"), std::string::npos) << text;
+  EXPECT_NE(text.find("loss: none: no prompt has a second token"), std::string::npos) << text;
+  choice.ids = folder_.write("short.jsonl", "[3]\n");
+  EXPECT_EQ(jobs::trace_text(jobs::trace(choice, {})).find("1 token in 1 prompt through"), 0U);
+}
+
 TEST_F(TraceRunTest, TheKeptLayersAndTypesAreThoseAskedFor) {
   jobs::TraceSettings choice = settings(mixture_, "a");
   jobs::trace(choice, {});

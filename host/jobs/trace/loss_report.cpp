@@ -87,6 +87,9 @@ void add_summary(Json& object, const measure::LossSummary& summary) {
 
 std::string loss_text(const LogitsFindings& findings, std::int64_t vocabulary,
                       std::size_t columns) {
+  if (findings.losses.tokens() == 0 && findings.losses.left_out() == 0) {
+    return "loss: none: no prompt has a second token, and the first has nothing before it\n";
+  }
   if (findings.comparison.tokens() == 0 && findings.comparison.left_out() == 0) {
     return wrapped_text(one_text(findings, vocabulary), columns, 2) + "\n";
   }

@@ -12,8 +12,9 @@ namespace vindex::jobs {
 
 std::string trace_text(const TraceResult& result, std::size_t columns) {
   std::string out =
-      fmt::format("{} tokens in {} prompts through {} layers of {} in {:.1f} s", result.tokens,
-                  result.prompts, result.layers, result.family, result.seconds);
+      fmt::format("{} token{} in {} prompt{} through {} layers of {} in {:.1f} s", result.tokens,
+                  result.tokens == 1 ? "" : "s", result.prompts, result.prompts == 1 ? "" : "s",
+                  result.layers, result.family, result.seconds);
   if (result.layers_before > 0) {
     out += fmt::format(", {} layers by an earlier run", result.layers_before);
   }
