@@ -4,6 +4,7 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
+#include "jobs/trace/joined_dump.hpp"
 #include "jobs/trace/trace_run.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,9 @@ struct TraceFlags {
 
 jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& session) {
   jobs::TraceSettings settings = flags.settings;
-  settings.dump = jobs::dump_choice(flags.keep, flags.layers, flags.type, flags.format);
+  settings.dump =
+      jobs::dump_choice(flags.keep, flags.layers, flags.type,
+                        jobs::is_one_file(settings.run.output) ? "safetensors" : flags.format);
   settle_backend(settings.run, flags.backend);
   const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.run.ram_budget = budget.bytes;
@@ -79,7 +82,8 @@ void add_trace(CLI::App& app, Session& session) {
                    "Prompts as token ids: JSON lines {\"ids\": [1, 5, 9]} or [1, 5, 9], or one "
                    "prompt as .npy")
       ->required();
-  verb->add_option("-o,--output", settings.run.output, "Folder of arrays to write");
+  verb->add_option("-o,--output", settings.run.output,
+                   "Folder of arrays to write, or NAME.safetensors for one file of all");
   verb->add_flag("--loss", settings.losses,
                  "What the tokens that came cost: -ln p, mean, error by prompt, perplexity");
   verb->add_option("--against", settings.against,

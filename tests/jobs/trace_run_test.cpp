@@ -297,6 +297,38 @@ TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
   EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
 }
 
+TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
+  jobs::TraceSettings choice = settings(mixture_, "a");
+  choice.dump = jobs::dump_choice("hidden,router_logits,logits", "", "bf16", "safetensors");
+  jobs::trace(choice, {});
+  choice.run.output = folder_ / "one.safetensors";
+  EXPECT_EQ(jobs::trace(choice, {}).arrays, 9);
+  const model::Dump dump = model::open_dump(choice.run.output);
+  EXPECT_TRUE(dump.index.warnings.empty());
+  EXPECT_EQ(dump.token_ids, model::open_dump(folder_ / "a").token_ids);
+  EXPECT_EQ(model::matrices_of_role(dump, "hidden").size(), 3U);
+  EXPECT_EQ(model::matrices_of_role(dump, "router_logits").size(), 3U);
+  EXPECT_EQ(model::matrices_of_role(dump, "logits").size(), 1U);
+  // Elements follow one another in the order of their offsets.
+  const std::string bytes = testing::file_text(choice.run.output);
+  for (const auto& [name, array] : content("a")) {
+    std::uint64_t header = 0;
+    std::memcpy(&header, array.data(), sizeof header);
+    EXPECT_NE(bytes.find(array.substr(sizeof header + header)), std::string::npos) << name;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "one.safetensors.parts"));
+
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  choice.replace = true;
+  choice.dump = jobs::dump_choice("hidden", "1", "f16", "safetensors");
+  EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
+  EXPECT_EQ(model::open_dump(choice.run.output).index.matrices.size(), 1U);
+  choice.run.output = dense_ + "/model.safetensors";
+  const std::string weights = testing::file_text(choice.run.output);
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-NOT-A-DUMP 73");
+  EXPECT_EQ(testing::file_text(choice.run.output), weights);
+}
+
 TEST_F(TraceRunTest, PromptsOfOneTokenHaveNoLossAndSaySo) {
   jobs::TraceSettings choice = settings(dense_, "");
   choice.run.output.clear();

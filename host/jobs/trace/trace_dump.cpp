@@ -39,8 +39,8 @@ const char* npy_type(ElementType type) {
   return type == ElementType::kF16 ? "<f2" : type == ElementType::kI64 ? "<i8" : "<f4";
 }
 
-/// Everything before the elements. Sources: numpy/lib/format.py (version 1.0, data at a multiple of
-/// 64); safetensors README.
+/// Everything before the elements. Source: numpy/lib/format.py (version 1.0, data at a multiple of
+/// 64).
 std::string header_of(const DumpArrayPlan& plan) {
   const bool is_vector = plan.cols == 0;
   if (plan.file.ends_with(".npy")) {
@@ -56,16 +56,7 @@ std::string header_of(const DumpArrayPlan& plan) {
     header += static_cast<char>(dict.size() >> 8U);
     return header + dict;
   }
-  std::string text = fmt::format(
-      R"({{"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", plan.name,
-      decode::element_type_row(plan.type).safetensors,
-      is_vector ? fmt::format("{}", plan.rows) : fmt::format("{},{}", plan.rows, plan.cols),
-      plan.bytes);
-  text.append((8 - text.size() % 8) % 8, ' ');
-  std::string header(8, '\0');
-  const std::uint64_t length = text.size();
-  std::memcpy(header.data(), &length, sizeof length);  // little-endian, as this program's machines
-  return header + text;
+  return safetensors_header(std::span(&plan, 1));
 }
 
 std::string path_in(const std::string& folder, const std::string& file) {
@@ -135,6 +126,27 @@ DumpChoice dump_choice(const std::string& keep, const std::string& layers, const
     throw UsageError("E-DTYPE", "--dtype bf16: .npy has no such type; --format safetensors has");
   }
   return choice;
+}
+
+std::string safetensors_header(std::span<const DumpArrayPlan> plan) {
+  std::string text = "{";
+  std::uint64_t at = 0;
+  for (const DumpArrayPlan& array : plan) {
+    const std::uint64_t end = at + array.bytes;
+    text += fmt::format(R"({}"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                        at == 0 ? "" : ",", array.name,
+                        decode::element_type_row(array.type).safetensors,
+                        array.cols == 0 ? fmt::format("{}", array.rows)
+                                        : fmt::format("{},{}", array.rows, array.cols),
+                        at, end);
+    at = end;
+  }
+  text += '}';
+  text.append((8 - text.size() % 8) % 8, ' ');
+  std::string header(8, '\0');
+  const std::uint64_t length = text.size();
+  std::memcpy(header.data(), &length, sizeof length);  // little-endian, as this program's machines
+  return header + text;
 }
 
 std::vector<DumpArrayPlan> plan_dump(const DumpChoice& choice,

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,10 @@ struct DumpArrayPlan {
 /// where nothing of what is to be kept is there.
 std::vector<DumpArrayPlan> plan_dump(const DumpChoice& choice,
                                      const model::Transformer& transformer, std::int64_t tokens);
+
+/// What stands before the elements of the arrays of `plan` in one .safetensors file, in which they
+/// lie one after the other. Source: safetensors README.
+std::string safetensors_header(std::span<const DumpArrayPlan> plan);
 
 /// One array of float32 given, or of int64.
 class DumpArray {

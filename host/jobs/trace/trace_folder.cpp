@@ -1,6 +1,8 @@
 // Owns the files of a trace under way: who may use the folder, states, publishing.
 #include "trace_folder.hpp"
 
+#include "joined_dump.hpp"
+
 #include "core/atomic_file.hpp"
 #include "core/byte_source.hpp"
 #include "core/integers.hpp"
@@ -118,6 +120,25 @@ TraceFingerprint read_fingerprint(const std::string& path) {
   return fingerprint;
 }
 
+/// `path` lies there and may be replaced by a dump in one file. Errors: as require_free_dump().
+void require_dump_file(const std::string& path, bool replace) {
+  std::error_code trouble;
+  bool is_dump = fs::is_regular_file(fs::symlink_status(path, trouble));
+  try {
+    is_dump = is_dump && model::open_dump(path).index.warnings.empty();
+  } catch (const FormatError&) {
+    is_dump = false;
+  }
+  if (!is_dump) {
+    throw OutputError("E-OUTPUT-NOT-A-DUMP",
+                      fmt::format("{} is there and no dump: not replaced", printable(path)));
+  }
+  if (!replace) {
+    throw OutputError("E-OUTPUT-EXISTS",
+                      fmt::format("{} is a dump; --force replaces it", printable(path)));
+  }
+}
+
 }  // namespace
 
 void require_free_dump(const std::string& given, bool replace) {
@@ -129,6 +150,10 @@ void require_free_dump(const std::string& given, bool replace) {
       throw OutputError("E-OUTPUT-CREATE", fmt::format("cannot create {}: {} is not a folder",
                                                        printable(output), printable(parent)));
     }
+    return;
+  }
+  if (is_one_file(output)) {
+    require_dump_file(output, replace);
     return;
   }
   if (!fs::is_directory(output, trouble)) {
@@ -293,11 +318,16 @@ void TraceFolder::keep(const TokenRows& rows, std::int32_t layers) {
 
 void TraceFolder::refresh() { lock_->refresh(); }
 
-void TraceFolder::publish() {
+void TraceFolder::publish(std::span<const DumpArrayPlan> joined) {
   if (!complete_) {
     sync_folder(dump_folder(), kFolderErrors.folder);
     complete_ = true;
     write_state();
+  }
+  std::string dump = dump_folder();
+  if (!joined.empty()) {
+    dump = folder_ + "/joined.safetensors";
+    join_dump(joined, dump_folder(), dump);
   }
   const std::string parent = folder_of(output_);
   require_free_dump(output_, replace_);  // it may have come meanwhile
@@ -307,7 +337,7 @@ void TraceFolder::publish() {
     fs::remove_all(replaced, trouble);
     rename_path(output_, replaced);
   }
-  rename_path(dump_folder(), output_);
+  rename_path(dump, output_);
   sync_folder(parent, kFolderErrors.folder);
   published_ = true;
   remove_everything();

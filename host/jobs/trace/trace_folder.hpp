@@ -10,12 +10,14 @@
 #pragma once
 
 #include "token_rows.hpp"
+#include "trace_dump.hpp"
 
 #include "results/lock_file.hpp"
 #include "results/run_store.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +28,9 @@ namespace vindex::jobs {
 using TraceFingerprint = std::vector<std::pair<std::string, std::string>>;
 
 /// Judges `output` before anything is opened or written: absent, or an empty folder, or (`replace`)
-/// a folder of arrays of a dump and of nothing else. Errors: OutputError (73) E-OUTPUT-EXISTS,
-/// E-OUTPUT-NOT-A-FOLDER, E-OUTPUT-NOT-A-DUMP, E-OUTPUT-CREATE where its parent is no folder.
+/// a folder of arrays of a dump and of nothing else, or such a file where is_one_file(). Errors:
+/// OutputError (73) E-OUTPUT-EXISTS, E-OUTPUT-NOT-A-FOLDER, E-OUTPUT-NOT-A-DUMP, E-OUTPUT-CREATE
+/// where its parent is no folder.
 void require_free_dump(const std::string& output, bool replace);
 
 class TraceFolder {
@@ -60,8 +63,9 @@ class TraceFolder {
   /// Shows that somebody works here; cheap.
   void refresh();
 
-  /// Everything in dump_folder() is durable: gives it the name OUTPUT and removes OUTPUT.parts.
-  void publish();
+  /// Everything in dump_folder() is durable: gives it the name OUTPUT, or of the arrays `joined`
+  /// one file (join_dump()), and removes OUTPUT.parts.
+  void publish(std::span<const DumpArrayPlan> joined = {});
 
  private:
   void take_folder(bool restart, const TraceFingerprint& fingerprint);

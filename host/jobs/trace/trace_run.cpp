@@ -2,6 +2,7 @@
 #include "trace_run.hpp"
 
 #include "forward_pass.hpp"
+#include "joined_dump.hpp"
 #include "trace_end.hpp"
 #include "trace_folder.hpp"
 #include "trace_statistics.hpp"
@@ -54,6 +55,7 @@ class Trace {
         prompts_(read_prompts(settings.ids, transformer_.vocabulary, hooks.stop)) {
     if (keeps_dump()) {
       plan_ = plan_dump(settings.dump, transformer_, prompts_.tokens());
+      is_joined_ = settings.dump.safetensors && is_one_file(settings.run.output);
     }
     if (!settings.against.empty()) {
       open_other();
@@ -83,7 +85,8 @@ class Trace {
     tell(note, options.folder);
     work(model, options, options.folder);
     if (folder && !result_.stopped) {
-      folder->publish();
+      folder->publish(is_joined_ ? std::span<const DumpArrayPlan>(plan_)
+                                 : std::span<const DumpArrayPlan>());
     }
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -222,16 +225,18 @@ class Trace {
     return file;
   }
 
-  /// Arrays that are still to be written, and two states of the residual stream.
+  /// Arrays that are still to be written, two states of the residual stream, and the one file.
   void require_space(const TraceFolder& folder) const {
     std::uint64_t bytes = 2 * static_cast<std::uint64_t>(prompts_.tokens()) *
                           static_cast<std::uint64_t>(transformer_.hidden) * sizeof(float);
+    std::uint64_t joined = 0;
     for (const DumpArrayPlan& array : plan_) {
+      joined += is_joined_ ? array.bytes : 0;
       if (array.layer < 0 || array.layer >= folder.layers_done()) {
         bytes += array.bytes;
       }
     }
-    require_free_space(folder.folder() + "/dump", folder.is_complete() ? 0 : bytes);
+    require_free_space(folder.folder() + "/dump", joined + (folder.is_complete() ? 0 : bytes));
   }
 
   void describe(const measure::BackendInfo& backend, const TraceFolder* folder) {
@@ -382,6 +387,7 @@ class Trace {
   model::Transformer transformer_;
   TracePrompts prompts_;
   std::vector<DumpArrayPlan> plan_;  ///< empty without a dump
+  bool is_joined_ = false;           ///< the dump is one file
   std::optional<engine::OpenModel> other_;
   model::Transformer other_transformer_;
   std::vector<std::unique_ptr<measure::Backend>> backends_;  ///< of covariances
