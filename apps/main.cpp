@@ -28,8 +28,11 @@
 #include <memory>
 #include <new>
 #include <sstream>
+#include <string>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -130,15 +133,21 @@ void expect_command(const CLI::App& app, const std::vector<std::string>& argumen
   }
 }
 
-/// What to say where CLI11 says `what` ("b is required"): the command, what is missing, and what
-/// that is.
-std::string missing_text(const CLI::App& app, const std::string& what) {
+/// The command that `app` has parsed up to, and what to call it: "vindex edit insert".
+std::pair<const CLI::App*, std::string> chosen_command(const CLI::App& app) {
   const CLI::App* command = &app;
   std::string path = "vindex";
   while (!command->get_subcommands().empty()) {
     command = command->get_subcommands().front();
     path += " " + command->get_name();
   }
+  return {command, path};
+}
+
+/// What to say where CLI11 says `what` ("b is required"): the command, what is missing, and what
+/// that is.
+std::string missing_text(const CLI::App& app, const std::string& what) {
+  const auto [command, path] = chosen_command(app);
   for (const CLI::Option* option : command->get_options()) {
     if (option->get_required() && what.starts_with(option->get_name() + " ")) {
       return fmt::format("{} needs {} ({}); `{} --help` has examples", path,
@@ -146,6 +155,36 @@ std::string missing_text(const CLI::App& app, const std::string& what) {
     }
   }
   return fmt::format("{}; see `{} --help`", what, path);
+}
+
+/// The first flag among the words that `app` has left over; empty: there is none.
+std::string unknown_flag(const CLI::App& app) {
+  const std::vector<std::string> extra = app.remaining(true);
+  const auto flag = std::find_if(extra.begin(), extra.end(), [](const std::string& word) {
+    return word.size() > 1 && word.starts_with('-');
+  });
+  return flag == extra.end() ? std::string() : flag->substr(0, flag->find('='));
+}
+
+/// What to say where words are left over: the first unknown flag and the flag of the command that
+/// is spelt nearly so, or else the first word.
+std::string extra_text(const CLI::App& app) {
+  const auto [command, path] = chosen_command(app);
+  const std::string word = unknown_flag(app);
+  if (word.empty()) {
+    const std::vector<std::string> extra = app.remaining(true);
+    return fmt::format("{}: an argument too many: '{}'; `{} --help` has examples", path,
+                       extra.empty() ? "" : vindex::excerpt(extra.front()), path);
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  const std::string guess = vindex::nearest_name(word, names);
+  return fmt::format("{} has no flag {};{} `{} --help` lists them", path, vindex::excerpt(word),
+                     guess.empty() ? "" : fmt::format(" did you mean {}?", guess), path);
 }
 
 /// Standard descriptors that the caller has closed stay taken, so that no file of ours gets the
@@ -222,7 +261,13 @@ int run(int argc, char** argv) {
     vindex::apps::print_result(text.str());
     return 0;
   } catch (const CLI::RequiredError& error) {
-    return fail(fmt::format("E-USAGE: {}", missing_text(app, error.what())), ExitCode::kUsage);
+    // What is missing may be what is misspelt.
+    return fail(
+        fmt::format("E-USAGE: {}",
+                    unknown_flag(app).empty() ? missing_text(app, error.what()) : extra_text(app)),
+        ExitCode::kUsage);
+  } catch (const CLI::ExtrasError&) {
+    return fail(fmt::format("E-USAGE: {}", extra_text(app)), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     return fail(
         fmt::format("E-USAGE: {}; see `vindex --help` and `vindex COMMAND --help`", error.what()),

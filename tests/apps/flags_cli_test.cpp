@@ -61,6 +61,22 @@ TEST_F(FlagsCliTest, FormerSpellingsNameTheOnesOfNow) {
             std::string::npos);
 }
 
+TEST_F(FlagsCliTest, AnUnknownFlagIsNamedWithTheOneThatIsMeant) {
+  const std::string misspelt = refusal({"measure", "m", "-o", "o.h5", "--layrs", "3"});
+  EXPECT_NE(misspelt.find("vindex measure has no flag --layrs; did you mean --layers?"),
+            std::string::npos)
+      << misspelt;
+  const std::string unlike = refusal({"trace", "m", "--ids", "p", "--temperature=3"});
+  EXPECT_NE(unlike.find("vindex trace has no flag --temperature; `vindex trace --help`"),
+            std::string::npos)
+      << unlike;
+  const std::string needed = refusal({"trace", "m", "--idz", "p"});
+  EXPECT_NE(needed.find("has no flag --idz; did you mean --ids?"), std::string::npos) << needed;
+  const std::string word = refusal({"inspect", "m", "another"});
+  EXPECT_NE(word.find("vindex inspect: an argument too many: 'another'"), std::string::npos)
+      << word;
+}
+
 TEST_F(FlagsCliTest, ASizeWithoutItsUnitAndWhatIsMissing) {
   const std::string size = refusal({"measure", "m", "-o", "o.h5", "--ram-budget", "16"});
   EXPECT_NE(size.find("`16` is 16 bytes; did you mean 16GiB?"), std::string::npos) << size;
