@@ -19,11 +19,12 @@ constexpr double kMinBatch = 16.0;
 
 std::uint64_t one_input(const RowWork& work) { return work.input_working + work.input_lasting; }
 
-/// Of one row alone, beside its workspace: staging memory, inputs, the finished row.
+/// Staging memory of one row alone.
 std::uint64_t staged_bytes_of(const RowWork& work) {
   return (work.packed > 0 ? work.packed : work.matrices.size() * work.slot) +
          input::kDirectAlignment;
 }
+/// Of one row alone, beside its workspace: staging memory, inputs, the finished row.
 std::uint64_t beside_workspace(const RowWork& work) {
   return staged_bytes_of(work) + one_input(work) + work.result_bytes;
 }
