@@ -3,6 +3,8 @@
 // of the products saves a cache, and there is none here.
 #include "attention_steps.hpp"
 
+#include "measure/derived_input.hpp"
+
 #include <algorithm>
 
 namespace vindex::jobs {
@@ -15,24 +17,10 @@ namespace {
 constexpr std::int64_t kLatentRows = 4096;
 
 /// A matrix the other way round.
-class Transposed final : public measure::MatrixInput {
+class Transposed final : public measure::ForwardingInput {
  public:
-  explicit Transposed(measure::MatrixInput& matrix) : matrix_(matrix) {}
-  const decode::Encoding& encoding() const override { return matrix_.encoding(); }
-  std::int64_t rows() const override { return matrix_.rows(); }
-  std::int64_t cols() const override { return matrix_.cols(); }
-  bool transposed() const override { return !matrix_.transposed(); }
-  std::uint64_t sign_flip_key() const override { return matrix_.sign_flip_key(); }
-  bool in_memory() const override { return matrix_.in_memory(); }
-  decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    return matrix_.row_slab(first, count);
-  }
-  decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
-    return matrix_.column_slab(first, count);
-  }
-
- private:
-  measure::MatrixInput& matrix_;
+  using ForwardingInput::ForwardingInput;
+  bool transposed() const override { return !ForwardingInput::transposed(); }
 };
 
 /// Heads [first, first + count) of a latent attention.
