@@ -183,6 +183,23 @@ def batches():
     check(not os.path.exists(path("small.h5")))
 
 
+def another_scale():
+    """A file is that of a configuration too: the scale of the embedding is stored in it."""
+    model = save("scaled", "granite", dense(np.random.default_rng(8)), embedding_multiplier=2.0)
+    file = store(model, "scaled.h5")
+    run(model, "-o", file)
+    config = os.path.join(model, "config.json")
+    with open(config) as text:
+        keys = json.load(text)
+    with open(config, "w") as text:
+        json.dump(keys | {"embedding_multiplier": 3.0}, text)
+    said = run(model, "-o", file, code=78).stderr
+    check("E-RESUME-FINGERPRINT" in said and "scale of the embedding" in said, said)
+    run(model, "-o", file, "--restart")
+    with h5py.File(file) as hdf5:
+        check(hdf5["embedding/scale"][0] == 3.0)
+
+
 def odd_models():
     """Rows of zeros, rows that are not finite, no vocabulary, no down_proj, an embedding that is tied, weights beyond float16."""
     rng = np.random.default_rng(4)
@@ -350,6 +367,7 @@ def main():
     exact_types()
     mixtures()
     batches()
+    another_scale()
     odd_models()
     outputs()
     stops()

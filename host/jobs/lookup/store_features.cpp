@@ -46,6 +46,10 @@ results::RunDescription description_of(const StoreSettings& settings, const Feat
   run.fingerprint.emplace_back("type", type + ", embedding " + embedding_type);
   run.fingerprint.emplace_back("entries of a feature", std::to_string(plan.named));
   run.fingerprint.emplace_back("tokenizer", settings.tokenizer);
+  if (plan.embedding >= 0) {  // a key of config.json may say it, which no file of weights shows
+    run.fingerprint.emplace_back("scale of the embedding",
+                                 fmt::format("{}", source.scale().factor));
+  }
   Json inputs;
   inputs["model"] = engine::add_inputs(source.files(), "", run);
   run.inputs_json = inputs.dump(1);
