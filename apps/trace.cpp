@@ -6,6 +6,7 @@
 
 #include "jobs/trace/joined_dump.hpp"
 #include "jobs/trace/trace_run.hpp"
+#include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
@@ -23,6 +24,25 @@ struct TraceFlags {
   bool json = false;
 };
 
+/// Flags of what is not asked for are a slip that would be noticed behind a long run.
+void refuse_idle_flags(const TraceFlags& flags) {
+  const jobs::TraceSettings& settings = flags.settings;
+  const auto refuse = [](bool is_idle, const char* flag, const char* of) {
+    if (is_idle) {
+      throw UsageError("E-USAGE", fmt::format("{} means nothing without {}", flag, of));
+    }
+  };
+  const bool no_dump = settings.run.output.empty();
+  refuse(no_dump && !flags.keep.empty(), "--keep", "-o");
+  refuse(no_dump && !flags.layers.empty(), "--layers", "-o");
+  refuse(no_dump && flags.type != "f32", "--dtype", "-o");
+  refuse(no_dump && flags.format != "npy", "--format", "-o");
+  refuse(no_dump && settings.replace, "--force", "-o");
+  refuse(settings.covariance && settings.statistics.empty(), "--effective-rank", "--statistics");
+  refuse(!settings.against_config.empty() && settings.against.empty(), "--against-config",
+         "--against");
+}
+
 jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& session) {
   jobs::TraceSettings settings = flags.settings;
   settings.dump =
@@ -38,6 +58,7 @@ jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& sessi
 }
 
 Ending run_trace(const TraceFlags& flags, const Session& session) {
+  refuse_idle_flags(flags);
   const jobs::TraceSettings settings = trace_settings(flags, session);
   RunTalk talk(session, flags.progress);
   const jobs::TraceResult result = jobs::trace(settings, talk.hooks());

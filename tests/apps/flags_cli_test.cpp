@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vindex::testing {
@@ -75,6 +76,21 @@ TEST_F(FlagsCliTest, AnUnknownFlagIsNamedWithTheOneThatIsMeant) {
   const std::string word = refusal({"inspect", "m", "another"});
   EXPECT_NE(word.find("vindex inspect: an argument too many: 'another'"), std::string::npos)
       << word;
+}
+
+TEST_F(FlagsCliTest, FlagsOfATraceThatWouldDoNothingAreRefused) {
+  for (const auto& [words, without] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--keep", "hidden"}, "--keep means nothing without -o"},
+           {{"--layers", "3"}, "--layers means nothing without -o"},
+           {{"--dtype", "f16"}, "--dtype means nothing without -o"},
+           {{"--format", "safetensors"}, "--format means nothing without -o"},
+           {{"--force"}, "--force means nothing without -o"},
+           {{"--effective-rank"}, "--effective-rank means nothing without --statistics"},
+           {{"--against-config", "c"}, "--against-config means nothing without --against"}}) {
+    std::vector<std::string> arguments = {"trace", "m", "--ids", "p", "--loss"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    EXPECT_NE(refusal(arguments).find(without), std::string::npos) << without;
+  }
 }
 
 TEST_F(FlagsCliTest, ASizeWithoutItsUnitAndWhatIsMissing) {
