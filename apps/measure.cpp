@@ -122,6 +122,9 @@ void say_few_draws(std::int32_t draws, const Session& session) {
 std::string tables_text(const std::string& output, std::size_t width, std::string& backend) {
   const report::Shown shown = report::read_shown(output, {});
   backend = shown.backend;
+  if (shown.is_adapter) {
+    return report::ranks_text(output, {}, width);
+  }
   std::string text = report::groups_text(shown, width, kMaxTableLines);
   for (const model::ResultTable table : shown.other_tables) {
     report::ShowQuery query;

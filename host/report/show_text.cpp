@@ -135,7 +135,7 @@ std::string name_text(const ShownMatrix& matrix) {
 }
 
 /// Why there is no number at all: the reason that most of the measured rows give.
-std::string silence_text(const Shown& shown) {
+std::string silence_text(const Shown& shown, std::size_t width) {
   std::vector<std::string> reasons;
   for (const ShownMatrix& matrix : shown.matrices) {
     if (matrix.measured && !std::isnan(matrix.numbers.value)) {
@@ -156,8 +156,10 @@ std::string silence_text(const Shown& shown) {
     }
     first = last;
   }
-  return fmt::format("(no matrix here has a value of {}{})\n", shown.metric.label(),
-                     most.empty() ? "" : ": " + printable(most));
+  return wrapped_text(fmt::format("(no matrix here has a value of {}{})", shown.metric.label(),
+                                  most.empty() ? "" : ": " + printable(most)),
+                      width, 2) +
+         "\n";
 }
 
 std::string rows_text(model::ResultTable table) {
@@ -272,7 +274,7 @@ std::string groups_text(const Shown& shown, std::size_t width, std::size_t max_l
                width) +
            "\n";
   }
-  return out + silence_text(shown);
+  return out + silence_text(shown, width);
 }
 
 std::string experts_text(const Shown& shown, std::size_t width) {
