@@ -46,7 +46,8 @@ class Weights final : public FeatureSource {
     }
     auto wanted = model::feature_matrices(model_.files, model_.index, selection, role);
     if (wanted.empty()) {
-      throw UsageError("E-SELECTION", path + ": the selection names no matrix of features");
+      throw UsageError("E-SELECTION",
+                       fmt::format("{}: {}", path, no_features_text(model_.index, selection)));
     }
     return wanted;
   }
@@ -106,6 +107,11 @@ class Weights final : public FeatureSource {
 };
 
 }  // namespace
+
+std::string no_features_text(const model::ModelIndex& index, const model::Selection& selection) {
+  const std::vector<std::string> parts = model::unmatched_parts(index, selection);
+  return parts.empty() ? std::string("the selection names no matrix of features") : parts.front();
+}
 
 std::unique_ptr<FeatureSource> open_weights(const std::string& model,
                                             const std::string& model_config, std::int32_t threads,

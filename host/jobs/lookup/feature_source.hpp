@@ -56,6 +56,9 @@ class FeatureSource {
   virtual std::string made_of() const { return ""; }
 };
 
+/// Why `selection` names no features of `index`.
+std::string no_features_text(const model::ModelIndex& index, const model::Selection& selection);
+
 /// The weights of a model. Errors: those of engine::open_whole().
 std::unique_ptr<FeatureSource> open_weights(const std::string& model,
                                             const std::string& model_config, std::int32_t threads,

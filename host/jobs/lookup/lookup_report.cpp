@@ -207,12 +207,12 @@ Json head_json(const LookupResult& result) {
 
 std::string head_text(const LookupResult& result, std::size_t width) {
   return wrapped_text(
-             fmt::format("{}{}: {} features of {} matrices, {} inputs each{}",
-                         printable(result.model),
+             fmt::format("{}{}: {} features of {} {}, {} inputs each{}", printable(result.model),
                          result.made_of.empty()
                              ? std::string()
                              : fmt::format(" (gate vectors of {})", printable(result.made_of)),
-                         result.features, result.matrices.size(), result.width,
+                         result.features, result.matrices.size(),
+                         result.matrices.size() == 1 ? "matrix" : "matrices", result.width,
                          result.scale.source.empty()
                              ? std::string()
                              : fmt::format("; embedding times {:.6g} ({})", result.scale.factor,

@@ -90,8 +90,8 @@ class StoredFeatures final : public FeatureSource {
       }
     }
     if (found.empty()) {
-      throw UsageError("E-SELECTION", fmt::format("{}: the selection names no matrix of features",
-                                                  printable(files_.path)));
+      throw UsageError("E-SELECTION", fmt::format("{}: {}", printable(files_.path),
+                                                  no_features_text(index_, selection)));
     }
     return found;
   }
