@@ -38,12 +38,15 @@ TransformerKeys::TransformerKeys(const input::ModelFiles& files)
   }
   const std::string& inner = claims_.inner_architecture();
   const std::string& outer = claims_.architecture();
+  const std::string& name = inner.empty() ? outer : inner;
   throw ConfigurationError(
       "E-TRACE-FAMILY",
-      fmt::format("{}: what layers of family {} compute is not known; known are {}",
-                  printable(files.path),
-                  printable(inner.empty() ? (outer.empty() ? "unknown" : outer) : inner),
-                  fmt::join(traced_families(is_gguf()), " ")));
+      fmt::format(
+          "{}: {}; known are {}", printable(files.path),
+          name.empty() || name == "unknown"
+              ? std::string("nothing says of what family it is, and so what layers compute")
+              : fmt::format("what layers of family {} compute is not known", printable(name)),
+          fmt::join(traced_families(is_gguf()), " ")));
 }
 
 std::int64_t TransformerKeys::bounded(const NamedValue<std::uint64_t>& found,

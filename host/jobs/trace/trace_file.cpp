@@ -141,11 +141,15 @@ results::SummaryTable adjacent_table(const results::SideTable& pairs) {
       .title = "CKA of each layer and the next one, of the prompts' mean states"};
   const auto& layer = column_of<std::int64_t>(pairs, 0);
   const auto& other = column_of<std::int64_t>(pairs, 1);
+  const auto& cka = column_of<double>(pairs, 2);
+  if (std::all_of(cka.begin(), cka.end(), [](double value) { return std::isnan(value); })) {
+    table.title += "; the unbiased estimate takes 4 prompts";
+  }
   for (std::size_t i = 0; i < pairs.rows; ++i) {
     // Behind a layer and itself comes the layer and the next one.
     if (i > 0 && layer[i - 1] == other[i - 1] && layer[i] == layer[i - 1]) {
       table.cells.push_back({std::to_string(layer[i]), std::to_string(other[i]),
-                             results::number_text(column_of<double>(pairs, 2)[i]),
+                             results::number_text(cka[i]),
                              results::number_text(column_of<double>(pairs, 4)[i]),
                              results::number_text(column_of<double>(pairs, 5)[i])});
     }
