@@ -108,6 +108,17 @@ TEST(TracePromptsTest, ArraysThatAreNoPromptAreRefused) {
   }
 }
 
+TEST(TracePromptsTest, NoMoreTokensAreReadThanThereIsRoomFor) {
+  const TemporaryFolder folder;
+  const std::string lines = folder.write("p.jsonl", "[1, 2]\n[3]\n");
+  const std::string array = folder.write(
+      "p.npy", testing::npy_file(testing::npy_dict("|u1", "(3,)"), std::string(3, '\1')));
+  for (const std::string& path : {lines, array}) {
+    EXPECT_EQ(read_prompts(path, 10, {}, 3).tokens(), 3);
+    EXPECT_EQ(outcome_of([&] { read_prompts(path, 10, {}, 2); }), "E-BUDGET 78");
+  }
+}
+
 TEST(TracePromptsTest, TheDigestIsOfIdsAndOfWherePromptsEnd) {
   const TracePrompts a{{1, 2, 3}, {2, 1}}, b{{1, 2, 3}, {1, 2}}, c{{1, 2, 4}, {2, 1}};
   EXPECT_EQ(a.digest(), (TracePrompts{{1, 2, 3}, {2, 1}}.digest()));

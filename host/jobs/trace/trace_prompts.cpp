@@ -29,15 +29,24 @@ constexpr std::uint64_t kChunkBytes = 1U << 20U;
 /// Takes ids one by one and refuses what is none.
 class IdSink {
  public:
-  IdSink(TracePrompts& prompts, std::int64_t vocabulary)
+  IdSink(TracePrompts& prompts, std::int64_t vocabulary, std::int64_t most)
       : prompts_(prompts),
+        most_(most),
         end_(vocabulary > 0 ? static_cast<std::uint64_t>(vocabulary)
                             : std::uint64_t{std::numeric_limits<std::int32_t>::max()} + 1) {}
 
-  void add(std::uint64_t id, const std::string& where) {
+  /// `where()` is the text of its place.
+  template <typename Where>
+  void add(std::uint64_t id, const Where& where) {
     if (id >= end_) {
-      throw FormatError("E-IDS", where,
+      throw FormatError("E-IDS", where(),
                         fmt::format("id {} is outside the vocabulary (0 to {})", id, end_ - 1));
+    }
+    if (prompts_.tokens() >= most_) {
+      throw ConfigurationError(
+          "E-BUDGET", fmt::format("{}: more than {} tokens, which is what --ram-budget has room "
+                                  "for: a larger one, or fewer prompts at a time",
+                                  where(), most_));
     }
     prompts_.ids.push_back(static_cast<std::int32_t>(id));
   }
@@ -52,6 +61,7 @@ class IdSink {
 
  private:
   TracePrompts& prompts_;
+  std::int64_t most_;
   std::uint64_t end_;
   std::int64_t ended_ = 0;
 };
@@ -70,7 +80,7 @@ void read_list(JsonScanner& scanner, IdSink& sink, const std::string& where) {
     if (id == nullptr) {
       throw FormatError("E-IDS", where, "token numbers are integers from 0 on");
     }
-    sink.add(*id, where);
+    sink.add(*id, [&] { return where; });
   }
 }
 
@@ -136,9 +146,11 @@ void add_stored(const std::string& bytes, IdSink& sink, std::uint64_t first,
   for (std::size_t at = 0; at + sizeof(Stored) <= bytes.size(); at += sizeof(Stored)) {
     Stored value{};
     std::memcpy(&value, bytes.data() + at, sizeof(Stored));
-    const std::string place = fmt::format("{}, token {}", where, first + at / sizeof(Stored));
+    const auto place = [&] {
+      return fmt::format("{}, token {}", where, first + at / sizeof(Stored));
+    };
     if (value < Stored{0}) {
-      throw FormatError("E-IDS", place, fmt::format("id {} is negative", value));
+      throw FormatError("E-IDS", place(), fmt::format("id {} is negative", value));
     }
     sink.add(static_cast<std::uint64_t>(value), place);
   }
@@ -205,9 +217,9 @@ std::string TracePrompts::digest() const {
 }
 
 TracePrompts read_prompts(const std::string& path, std::int64_t vocabulary,
-                          const std::stop_token& stop) {
+                          const std::stop_token& stop, std::int64_t most) {
   TracePrompts prompts;
-  IdSink sink(prompts, vocabulary);
+  IdSink sink(prompts, vocabulary, most);
   const auto source = input::open_input(path, stop);
   if (path.ends_with(".npy") || input::is_npy(*source)) {
     read_array(*source, sink, stop);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -25,9 +26,11 @@ struct TracePrompts {
 /// Prompts of `path`: JSON lines `{"ids": [1, 5, 9]}` or `[1, 5, 9]` (other members are passed
 /// over, as empty lines are), or one prompt as .npy integers [tokens]. Every id is checked against
 /// `vocabulary` (0: any). Errors: FormatError E-IDS (65) naming file and line for what is not that,
-/// an empty prompt or file, an id outside the vocabulary; those of open_input() and JsonScanner.
+/// an empty prompt or file, an id outside the vocabulary; ConfigurationError E-BUDGET (78) for more
+/// than `most` tokens; those of open_input() and JsonScanner.
 TracePrompts read_prompts(const std::string& path, std::int64_t vocabulary,
-                          const std::stop_token& stop = {});
+                          const std::stop_token& stop = {},
+                          std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 /// Prompts [first_prompt, first_prompt + prompts), which are tokens [first, first + tokens).
 struct PromptBlock {

@@ -52,7 +52,7 @@ class Trace {
         model_(engine::open_whole(settings.run.model, settings.run.model_config, threads(),
                                   hooks.stop)),
         transformer_(model::read_transformer(model_.files, model_.index)),
-        prompts_(read_prompts(settings.ids, transformer_.vocabulary, hooks.stop)) {
+        prompts_(read_prompts(settings.ids, transformer_.vocabulary, hooks.stop, most_tokens())) {
     if (keeps_dump()) {
       plan_ = plan_dump(settings.dump, transformer_, prompts_.tokens());
       is_joined_ = settings.dump.safetensors && is_one_file(settings.run.output);
@@ -96,6 +96,14 @@ class Trace {
  private:
   std::int32_t threads() const {
     return settings_.run.threads > 0 ? settings_.run.threads : usable_cores();
+  }
+
+  /// No pass fits where their numbers alone, in a list that doubles, do not. A few are always read:
+  /// what a pass of them needs can then be said.
+  std::int64_t most_tokens() const {
+    constexpr std::uint64_t kFew = 1U << 22U;
+    return static_cast<std::int64_t>(
+        std::max(kFew, settings_.run.ram_budget / sizeof(std::int32_t) / 2));
   }
 
   bool keeps_dump() const { return !settings_.run.output.empty(); }
