@@ -234,6 +234,16 @@ TEST_F(TraceRunTest, ARunThatEndedInAnyLayerGoesOnToTheSameDump) {
   }
 }
 
+TEST_F(TraceRunTest, AnArrayThatIsNotThereAnyMoreIsNoticed) {
+  EndingObserver end(2, false);
+  InterruptedTrace trace(dense_, ids_, folder_ / "a");
+  EXPECT_FALSE(trace.run(1024 * kMiB, end));
+  ASSERT_TRUE(fs::remove(folder_ / "a.parts/dump/hidden.0.npy"));
+  jobs::TraceObserver nothing;
+  EXPECT_EQ(outcome_of([&] { trace.run(1024 * kMiB, nothing); }), "E-TRACE-STATE 65");
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+}
+
 TEST_F(TraceRunTest, OnlyTheSameRunGoesOn) {
   EndingObserver end(2, false);
   const auto interrupt = [&] {

@@ -2,6 +2,7 @@
 #include "trace_dump.hpp"
 
 #include "core/integers.hpp"
+#include "core/path_kind.hpp"
 #include "core/text_parts.hpp"
 #include "decode/encode.hpp"
 #include "model/dump.hpp"
@@ -270,6 +271,13 @@ void DumpWriter::begin(std::int32_t layer) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
     if (!kept.contains(entry.path().filename().string())) {
       remove_file(entry.path().string());
+    }
+  }
+  for (const std::string& file : kept) {
+    if (path_kind(folder_ + "/" + file) != PathKind::kFile) {
+      throw FormatError(
+          "E-TRACE-STATE", printable(folder_ + "/" + file),
+          "an array of a finished layer is not there any more; --restart begins anew");
     }
   }
 }

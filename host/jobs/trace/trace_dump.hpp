@@ -87,7 +87,8 @@ class DumpWriter final : public TraceObserver {
   DumpWriter(std::vector<DumpArrayPlan> plan, const TracePrompts& prompts, std::string folder,
              std::string shown);
 
-  /// Files of arrays that are not those of layers before `layer` are removed.
+  /// Files of arrays that are not those of layers before `layer` are removed. Errors: FormatError
+  /// E-TRACE-STATE (65) where one of those is not there.
   void begin(std::int32_t layer) override;
   bool wants_hidden(std::int32_t layer) const override { return has("hidden", layer); }
   bool wants_mlp(std::int32_t layer) const override { return has("mlp", layer); }
