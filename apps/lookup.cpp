@@ -8,6 +8,7 @@
 #include "core/size_text.hpp"
 #include "jobs/lookup/lookup_run.hpp"
 #include "jobs/lookup/store_features.hpp"
+#include "jobs/lookup/stored_features.hpp"
 
 #include <fmt/format.h>
 
@@ -94,6 +95,10 @@ Ending run_store(const LookupFlags& flags, const Session& session) {
     throw UsageError("E-USAGE",
                      "-o stores features, not answers: leave out queries and --by; then `vindex "
                      "lookup OUT.h5 ...` answers them");
+  }
+  if (jobs::is_stored_features(flags.settings.model)) {
+    throw UsageError("E-USAGE", fmt::format("-o stores features of a model, and {} has stored ones",
+                                            printable(flags.settings.model)));
   }
   static const std::map<std::string, decode::ElementType> kTypes = {
       {"f16", decode::ElementType::kF16},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -91,6 +92,13 @@ TEST_F(FlagsCliTest, FlagsOfATraceThatWouldDoNothingAreRefused) {
     arguments.insert(arguments.end(), words.begin(), words.end());
     EXPECT_NE(refusal(arguments).find(without), std::string::npos) << without;
   }
+}
+
+TEST_F(FlagsCliTest, FeaturesAreStoredOfModelsAlone) {
+  const std::string file = folder_.file("g.h5");
+  std::ofstream(file) << "\x89HDF\r\n\x1a\n";
+  EXPECT_NE(refusal({"lookup", file, "-o", "h.h5"}).find("-o stores features of a model"),
+            std::string::npos);
 }
 
 TEST_F(FlagsCliTest, ASizeWithoutItsUnitAndWhatIsMissing) {
