@@ -1,6 +1,7 @@
 // Which back end a forward pass gets, and what is said of it, on a machine with a device and on one
 // without.
 #include "engine/forward_backends.hpp"
+
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
