@@ -35,22 +35,24 @@ std::vector<results::SummaryColumn> with_sort_column(const results::ShownCells& 
                                                      std::vector<results::SummaryColumn> columns,
                                                      const TopRows& top) {
   const std::vector<NamedCell> sorted = cells_beside(shown, top.by);
-  if (sorted.empty() ||
-      std::any_of(columns.begin(), columns.end(), [&](const results::SummaryColumn& column) {
-        return column.cell == sorted.front().place;
-      })) {
+  if (sorted.empty()) {
     return columns;
   }
+  const auto is_asked_for = [&](const results::SummaryColumn& column) {
+    return column.cell == sorted.front().place;
+  };
   std::vector<results::SummaryColumn> out;
-  for (const NamedCell& cell : sorted) {
-    results::SummaryColumn& column =
-        out.emplace_back(&cell == sorted.data() ? results::number_column(cell.name, cell.place)
-                                                : results::null_column("noise", cell.place));
-    column.is_count = cell.is_count;
+  if (std::none_of(columns.begin(), columns.end(), is_asked_for)) {
+    for (const NamedCell& cell : sorted) {
+      results::SummaryColumn& column =
+          out.emplace_back(&cell == sorted.data() ? results::number_column(cell.name, cell.place)
+                                                  : results::null_column("noise", cell.place));
+      column.is_count = cell.is_count;
+    }
   }
   // What was asked for stays; of the rest the last gives way first.
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    columns[i].dropped_as = columns[i].value == nullptr
+    columns[i].dropped_as = columns[i].value == nullptr || is_asked_for(columns[i])
                                 ? 0
                                 : static_cast<std::uint8_t>(std::max<std::size_t>(
                                       columns[i].dropped_as, columns.size() - i));

@@ -446,6 +446,8 @@ std::vector<Verb> verbs() {
          settings.run = job(out);
          settings.run.model = in("traced");
          settings.run.output = out + "/dump";
+         // The matrix of logits is read for them alone.
+         settings.dump = jobs::dump_choice("hidden,logits", "", "", "");
          (void)jobs::trace(settings, {});
          return tree_text(out + "/dump");
        }},

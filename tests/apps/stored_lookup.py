@@ -240,7 +240,7 @@ def outputs():
     for wrong, code in ((("--token-id", 1), 64), (("--by", "cosine"), 64), (("--dtype", "int8"), 64), (("--layers", 9), 64)):
         run(model, "-o", path("wrong.h5"), *wrong, code=code)
     run(model, "--token-id", 1, "--dtype", "f32", code=64)
-    run(file, "-o", path("wrong.h5"), code=65)
+    run(file, "-o", path("wrong.h5"), code=64)
     run(file, "--token-id", 1, "--model-config", path("x"), code=64)
     run(model, "-o", path("absent/x.h5"), code=73)
     check(not os.path.exists(path("wrong.h5")))
