@@ -584,6 +584,9 @@ class EveryVerb : public ::testing::TestWithParam<Verb> {
     if (name == "OrganByReference" || name == "OrganMeasure") {
       return;  // the first of their two steps may have finished
     }
+    if (name == "Trace") {
+      return;  // layers that were finished stay
+    }
     for (const auto& entry : fs::directory_iterator(scratch_ / fmt::format("out{}", runs_))) {
       ADD_FAILURE() << entry.path() << " " << message_;
     }

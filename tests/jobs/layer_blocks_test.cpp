@@ -505,8 +505,8 @@ void expect_memory(Weights& weights, const Transformer& model, const Transformer
   attend({model, weights, *backend, {}}, layer, lengths, x.data());
   const auto taken = static_cast<double>(most_bytes_there - before);
   const auto said = static_cast<double>(attend_bytes(model, layer, kTokens, 20));
-  // What malloc() rounds up is beside the point.
-  EXPECT_LE(taken, said * 1.001 + 4096.0);
+  // What malloc() rounds up, and sums of the backend's rows, are beside the point.
+  EXPECT_LE(taken, said * 1.001 + 8192.0);
   EXPECT_GE(taken, said * 0.9);
 }
 
