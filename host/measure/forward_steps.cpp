@@ -70,7 +70,11 @@ template <typename Law>
 [[gnu::always_inline]] inline void gate_row(const Law& law, const float* gate, const float* up,
                                             float* out, std::size_t count) {
   // `out` may be `gate` or `up`, element for element: no value is written before it is read.
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
   for (std::size_t i = 0; i < count; ++i) {
     out[i] = law(gate[i], up[i]);
   }
