@@ -86,6 +86,19 @@ def test_a_lookup_stores_where_it_is_asked_to() -> None:
     assert "--store=out/kimi.h5" in stores.arguments
 
 
+def test_a_trace_names_its_files_itself() -> None:
+    asks = check({"verb": "trace", "model": "kimi", "options": {"ids": "prompts.jsonl"}})
+    assert asks.output == "dump"
+    assert {"--ids=models/prompts.jsonl", "--output=out/dump"} <= set(asks.arguments)
+    options = {"ids": "p", "against": "other", "statistics": True, "output": False}
+    judged = check({"verb": "trace", "model": "kimi", "options": options})
+    assert judged.output == "statistics.h5"
+    assert {"--against=models/other", "--statistics=out/statistics.h5"} <= set(judged.arguments)
+    assert "--output=out/dump" not in judged.arguments
+    with pytest.raises(Problem):
+        check({"verb": "trace", "model": "kimi", "options": {"ids": "p", "statistics": "/x.h5"}})
+
+
 def test_spellings_of_one_option() -> None:
     for name in ("ram-budget", "--ram-budget", "ram_budget"):
         request = check({"verb": "measure", "model": "m", "options": {name: "7"}})

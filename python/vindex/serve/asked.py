@@ -210,10 +210,11 @@ def _outputs(
             "report": "reports" if verb.name == "organ.measure" else "report.json",
             "save-patch": "patch.safetensors",
             "factors": "factors.safetensors",
+            "statistics": "statistics.h5",
             "store": results_name(places),
         }[name]  # fmt: skip
         words.append(f"--{name}={OUT}/{file}")
-        if name in ("output", "store"):
+        if name in ("output", "store") or (name == "statistics" and main is None):
             main = file
     return main
 
@@ -232,7 +233,7 @@ def _main_name(verb: str, options: Mapping[str, Any], places: list[str]) -> str:
     return {
         "report": "report.html", "decode": "decoded.f32", "synth": "model",
         "organ.extract": "organs", "organ.assemble": "assembled.gguf",
-        "organ.graft": "grafted.gguf", "organ.purify": "purified.gguf",
+        "organ.graft": "grafted.gguf", "organ.purify": "purified.gguf", "trace": "dump",
     }.get(verb, results_name(places))  # fmt: skip
 
 

@@ -40,13 +40,15 @@ POSITIONALS = {
 
 OPTIONS = {
     **dict.fromkeys(
-        ["covariance", "fleet", "ids", "imatrix", "key", "keys", "model", "model-config",
-         "model-config-a", "model-config-b", "patch", "probe", "queries", "source", "target",
-         "tokenizer", "value", "values", "vector"],
+        ["against", "against-config", "covariance", "fleet", "ids", "imatrix", "key", "keys",
+         "model", "model-config", "model-config-a", "model-config-b", "patch", "probe", "queries",
+         "source", "target", "tokenizer", "value", "values", "vector"],
         Kind.INPUT,
     ),
     **dict.fromkeys(["activations", "cka", "routing", "spectra-a", "spectra-b"], Kind.RESULT),
-    **dict.fromkeys(["output", "report", "save-patch", "factors", "store"], Kind.OUTPUT),
+    **dict.fromkeys(
+        ["output", "report", "save-patch", "factors", "statistics", "store"], Kind.OUTPUT
+    ),
     "direction": Kind.DIRECTION,
     "ram-budget": Kind.BUDGET,
 }  # fmt: skip
