@@ -20,8 +20,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vindex::trace_run_test {
@@ -143,6 +146,55 @@ TEST_F(TraceRunTest, ExpertsThatNobodyIsSentToAreNotRead) {
   const std::vector<float> b = first_floats(folder_ / "all/hidden.2.npy", 4U * 32);
   for (std::size_t i = 0; i < a.size(); ++i) {
     EXPECT_NEAR(a[i], b[i], 2e-6);
+  }
+}
+
+/// Counts the reads of exactly these bytes of another source.
+class CountingSource final : public ByteSource {
+ public:
+  CountingSource(std::unique_ptr<ByteSource> source, std::uint64_t bytes)
+      : source_(std::move(source)), bytes_(bytes) {}
+  const std::string& name() const override { return source_->name(); }
+  std::uint64_t size() const override { return source_->size(); }
+  SourceIdentity identity() const override { return source_->identity(); }
+  void read_many(std::span<const ReadRequest> requests) override {
+    for (const ReadRequest& request : requests) {
+      if (request.into.size() == bytes_) {
+        const std::lock_guard lock(mutex_);
+        ++seen_[request.offset];
+      }
+    }
+    source_->read_many(requests);
+  }
+  int reads_at(std::uint64_t offset) const { return seen_.contains(offset) ? seen_.at(offset) : 0; }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  std::uint64_t bytes_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, int> seen_;
+};
+
+TEST_F(TraceRunTest, ANormIsReadOnceForAllExperts) {
+  engine::OpenModel model = engine::open_whole(mixture_, "", 1);
+  const model::Transformer transformer = model::read_transformer(model.files, model.index);
+  ASSERT_EQ(model.files.shards.size(), 1U);
+  auto counting = std::make_unique<CountingSource>(
+      std::move(model.files.shards[0].source),
+      static_cast<std::uint64_t>(transformer.hidden) * sizeof(float));
+  const CountingSource& source = *counting;
+  model.files.shards[0].source = std::move(counting);
+  const auto backend = cpu::make_cpu_forward(1);
+  const jobs::TracePrompts prompts = jobs::read_prompts(ids_, transformer.vocabulary);
+  jobs::ForwardOptions options;
+  options.ram_budget = 1024 * kMiB;
+  options.scratch_folder = folder_ / ".";
+  (void)jobs::run_forward({transformer, model.files, model.index, *backend}, prompts, options, {},
+                          {});
+  for (const model::TransformerLayer& layer : transformer.layers) {
+    ASSERT_GT(layer.mixture.value().experts.size(), 2U);
+    const auto tensor = static_cast<std::size_t>(layer.ffn_norm.tensor);
+    EXPECT_EQ(source.reads_at(model.files.tensors[tensor].offset), 1) << layer.number;
   }
 }
 

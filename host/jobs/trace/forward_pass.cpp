@@ -216,7 +216,7 @@ class ForwardRun {
   void work_on(const TraceStage& stage, engine::UnitStream& unit) {
     stage_ = &stage;
     share_ = 0.0;
-    StageInputs inputs(unit, stage.matrices, model_.files);
+    StageInputs inputs(unit, stage.matrices, model_.files, 0, &of_mixture_);
     const LayerTools tools{transformer(), inputs, model_.backend, unit.stop_token()};
     switch (stage.kind) {
       case StageKind::kEmbedding:
@@ -239,6 +239,9 @@ class ForwardRun {
         break;
     }
     inputs.finish();
+    if (stage.kind == StageKind::kRouter) {
+      of_mixture_ = inputs.take_vectors();
+    }
     if (stage.ends_layer) {
       end_layer(tools);
     }
@@ -500,6 +503,7 @@ class ForwardRun {
     for (TraceObserver* const observer : observers_) {
       observer->end_layer(layer().number);
     }
+    of_mixture_.clear();
     const auto done = static_cast<std::int32_t>(stage_->layer) + 1;
     if (target_ != nullptr) {
       if (options_.folder != nullptr) {
@@ -536,6 +540,7 @@ class ForwardRun {
   std::unique_ptr<TokenRows> target_;  ///< in files: behind this layer's attention
   std::unique_ptr<TokenRows> sum_;     ///< what experts gave so far
   std::vector<ExpertTokens> chosen_;   ///< of this layer
+  StageVectors of_mixture_;            ///< read for its router: every expert takes the norm
   const TraceStage* stage_ = nullptr;
   std::vector<std::size_t> pass_;      ///< the stages of the pass under way
   engine::ProgressSnapshot progress_;  ///< all stages, and those of earlier passes

@@ -8,8 +8,14 @@
 namespace vindex::jobs {
 
 StageInputs::StageInputs(engine::UnitStream& unit, const std::vector<std::int64_t>& matrices,
-                         const input::ModelFiles& files, std::size_t first)
-    : unit_(unit), matrices_(matrices), files_(files), first_(first), used_(matrices.size()) {}
+                         const input::ModelFiles& files, std::size_t first,
+                         const StageVectors* shared)
+    : unit_(unit),
+      matrices_(matrices),
+      files_(files),
+      first_(first),
+      used_(matrices.size()),
+      shared_(shared) {}
 
 measure::MatrixInput& StageInputs::matrix(std::int64_t index) {
   const auto found = std::find(matrices_.begin(), matrices_.end(), index);
@@ -28,8 +34,13 @@ std::span<const float> StageInputs::vector(const model::VectorRef& ref) {
   if (!ref) {
     return {};
   }
-  const auto [at, is_new] =
-      vectors_.try_emplace(std::tuple(ref.tensor, ref.first, ref.step, ref.count));
+  const std::tuple key(ref.tensor, ref.first, ref.step, ref.count);
+  if (shared_ != nullptr) {
+    if (const auto there = shared_->find(key); there != shared_->end()) {
+      return there->second;
+    }
+  }
+  const auto [at, is_new] = vectors_.try_emplace(key);
   if (is_new) {
     at->second = model::read_vector(files_, ref);
   }
