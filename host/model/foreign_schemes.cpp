@@ -51,10 +51,6 @@ constexpr SchemeMarker kSchemeMarkers[] = {
     {".scale_packed", "marlin-24"},
 };
 
-bool is_plain_float(const StoredTensor& tensor) {
-  return tensor.type == ElementType::kF64 || is_float_scale(tensor.type);
-}
-
 /// Integers of two dimensions or more. I64 are positions and indices, never codes.
 bool may_be_codes(const StoredTensor& tensor) {
   switch (tensor.type) {
@@ -138,7 +134,8 @@ void add_modules_of_method(const input::ModelFiles& files, const QuantClaims& cl
   }
   // A weight of floats beside integers is itself; they are something else.
   for (const StoredTensor& tensor : files.tensors) {
-    if (tensor.shape.size() >= 2 && is_plain_float(tensor) && tensor.name.ends_with(".weight")) {
+    if (tensor.shape.size() >= 2 && is_full_float(tensor.type) &&
+        tensor.name.ends_with(".weight")) {
       found.erase(module_of(tensor.name));
     }
   }

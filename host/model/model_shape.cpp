@@ -1,5 +1,6 @@
 // Owns gathering facts by layer, and comparing them with claims.
 #include "records.hpp"
+#include "weight.hpp"
 
 #include <vindex/error.hpp>
 
@@ -305,12 +306,6 @@ class Comparison {
   ModelIndex& index_;
   Facts facts_;
 };
-
-bool is_full_float(decode::ElementType type) {
-  using decode::ElementType;
-  return type == ElementType::kF64 || type == ElementType::kF32 || type == ElementType::kF16 ||
-         type == ElementType::kBF16;
-}
 
 /// The schemes of the matrices, the one with most bytes first: "fp8 128x128",
 /// "compressed-tensors INT4 g32", "Q4_K, Q6_K"; "none" where every matrix is of plain floats.

@@ -3,8 +3,9 @@
 
 #include "model_config.hpp"
 #include "router_families.hpp"
+#include "transformer.hpp"
+#include "weight.hpp"
 
-#include "decode/decode_matrix.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -220,7 +221,6 @@ std::vector<float> read_router_bias(const input::ModelFiles& files, std::int32_t
   const input::StoredTensor& stored = files.tensors[static_cast<std::size_t>(tensor)];
   const input::Shard& shard = files.shards[static_cast<std::size_t>(stored.shard)];
   constexpr std::uint64_t kMaxBytes = 1U << 20U;
-  const decode::Encoding encoding = decode::plain_encoding(stored.type);
   const std::int64_t widest =
       stored.shape.empty() ? 0 : *std::max_element(stored.shape.begin(), stored.shape.end());
   const bool is_vector = std::all_of(stored.shape.begin(), stored.shape.end(),
@@ -228,18 +228,12 @@ std::vector<float> read_router_bias(const input::ModelFiles& files, std::int32_t
   const auto elements = std::accumulate(
       stored.shape.begin(), stored.shape.end(), 1.0,
       [](double product, auto side) { return product * static_cast<double>(side); });
-  const bool is_plain =
-      stored.type == decode::ElementType::kF32 || stored.type == decode::ElementType::kF64 ||
-      stored.type == decode::ElementType::kF16 || stored.type == decode::ElementType::kBF16;
-  if (!is_vector || !is_plain || widest < 1 || elements != static_cast<double>(widest) ||
-      stored.bytes > kMaxBytes) {
+  if (!is_vector || !is_full_float(stored.type) || widest < 1 ||
+      elements != static_cast<double>(widest) || stored.bytes > kMaxBytes) {
     throw FormatError("E-ROUTER-BIAS", shard.path,
                       fmt::format("{} holds no bias per expert", printable(stored.name)));
   }
-  std::vector<std::byte> bytes(stored.bytes);
-  shard.source->read(stored.offset, bytes);
-  std::vector<float> bias(static_cast<std::size_t>(widest));
-  decode::decode_row(encoding, bytes, bias);
+  std::vector<float> bias = read_vector(files, {.tensor = tensor, .count = widest});
   if (!std::all_of(bias.begin(), bias.end(), [](float value) { return std::isfinite(value); })) {
     throw FormatError("E-ROUTER-BIAS", shard.path,
                       fmt::format("{} holds biases that are not finite", printable(stored.name)));

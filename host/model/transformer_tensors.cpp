@@ -289,10 +289,7 @@ std::vector<float> read_vector(const input::ModelFiles& files, const VectorRef& 
   };
   const decode::Encoding encoding = decode::plain_encoding(stored.type);
   const std::int64_t elements = element_count(stored);
-  const bool is_plain =
-      stored.type == decode::ElementType::kF32 || stored.type == decode::ElementType::kF64 ||
-      stored.type == decode::ElementType::kF16 || stored.type == decode::ElementType::kBF16;
-  if (!is_plain) {
+  if (!is_full_float(stored.type)) {
     refuse(fmt::format("holds {}, which is no list of floats", type_name(stored.type)));
   }
   const auto needed = ref.count == 0 ? std::optional<std::uint64_t>(0)

@@ -21,6 +21,8 @@ bool is_float_scale(ElementType type) {
   return type == ElementType::kF32 || type == ElementType::kBF16 || type == ElementType::kF16;
 }
 
+bool is_full_float(ElementType type) { return type == ElementType::kF64 || is_float_scale(type); }
+
 bool is_float8(ElementType type) {
   return type == ElementType::kF8E4M3 || type == ElementType::kF8E5M2 ||
          type == ElementType::kF8E4M3FNUZ || type == ElementType::kF8E5M2FNUZ;

@@ -23,6 +23,8 @@ inline constexpr std::int64_t kMaxSide = std::numeric_limits<std::int32_t>::max(
 std::string_view type_name(decode::ElementType type);
 std::string shape_text(const std::vector<std::int64_t>& shape);
 bool is_float_scale(decode::ElementType type);
+/// F64, F32, F16, BF16: numbers as they are, in no blocks and with no scales.
+bool is_full_float(decode::ElementType type);
 bool is_float8(decode::ElementType type);
 /// Number of elements; -1 where it does not fit.
 std::int64_t element_count(const input::StoredTensor& tensor);
