@@ -54,6 +54,8 @@ facts() {
   free -g | head -n 2 || true
   grep -m 1 'model name' /proc/cpuinfo || true
   nproc || true
+  # Matrix units of the processor, which the host's Gram could use.
+  echo "matrix instructions of the processor: $(grep -m 1 '^flags' /proc/cpuinfo | grep -oE 'amx_[a-z0-9]+|avx512_bf16|avx512_vnni|avx_vnni' | tr '\n' ' ' || true)"
   printf '%s\n' "$environment"
   python3 -c 'import h5py, numpy; print("h5py", h5py.__version__, "numpy", numpy.__version__)' || code=1
   # The driver's library is loaded by name, which no `ldd` shows: whether a device is reached, only reaching it says.
