@@ -47,6 +47,20 @@ __device__ inline void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
+/// Stores 16 bytes that nobody reads soon: the L2 cache keeps what others need instead.
+/// `global` is 16-byte aligned.
+__device__ inline void store_streaming_16(float* global, const float (&values)[4]) {
+  asm volatile("st.global.cs.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(global)),
+               "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3])
+               : "memory");
+}
+
+/// The index of this warp in its block of whole warps, in x, as a value that the compiler knows to
+/// be one for all lanes: else it guards every shuffle and product against lanes that went apart.
+__device__ inline int warp_of_block() {
+  return __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0);
+}
+
 // The products D += A B of a warp; every lane takes part. With g = lane / 4 and t = lane % 4 a lane
 // holds, of the m16n8k16 products, A rows {g, g+8, g, g+8} at columns 2t and 2t+1 (registers 0, 1)
 // and 2t+8 and 2t+9 (registers 2, 3), B columns g at rows 2t, 2t+1 and 2t+8, 2t+9, lower index in
@@ -60,6 +74,16 @@ __device__ inline void mma_f16(float (&d)[4], const std::uint32_t (&a)[4],
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// The same with D = A B, without zeros to be made first.
+__device__ inline void mma_f16_fresh(float (&d)[4], const std::uint32_t (&a)[4],
+                                     const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0F));
 }
 
 /// bfloat16 operands, float32 sums.

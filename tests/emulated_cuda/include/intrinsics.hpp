@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <emulated/execution.hpp>
 #include <source_location>
@@ -52,8 +53,20 @@ void copy_async_wait() {
   emulated::wait_copies(Pending);
 }
 
+inline void store_streaming_16(float* global, const float (&values)[4]) {
+  std::copy(values, values + 4, global);
+}
+inline int warp_of_block() {
+  return __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0);
+}
+
 inline void mma_f16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                     std::source_location where = std::source_location::current()) {
+  emulated::mma_f16(d, a, b, where);
+}
+inline void mma_f16_fresh(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                          std::source_location where = std::source_location::current()) {
+  std::fill(d, d + 4, 0.0F);
   emulated::mma_f16(d, a, b, where);
 }
 inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
