@@ -100,25 +100,16 @@ class Mover {
   /// Starts reading the columns from `first` on; in the first pass from the layout of the stage
   /// before. Columns and rows beyond n are zero.
   __device__ void fetch(std::int64_t first, bool first_pass) {
+    if (first_pass) {
+      fetch_from_stage_before(first);
+      return;
+    }
+    const Piece* const pieces = reinterpret_cast<const Piece*>(band_ + first * kColumn);
+    const int count = pieces_from(first);
 #pragma unroll
     for (int i = 0; i < kMaxPieces; ++i) {
       const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
-      Piece piece{};
-      const std::int64_t column = first + index / kColumnPieces;
-      if (index < kPieces && column < n_) {
-        const int below = index % kColumnPieces * Piece::kCount;
-        if (first_pass) {
-#pragma unroll
-          for (int j = 0; j < Piece::kCount; ++j) {
-            const std::int64_t row = column + below + j;
-            piece.values[j] =
-                below + j <= kSize && row < n_ ? band_[band_index(row, column)] : Stored{0};
-          }
-        } else {
-          piece = *reinterpret_cast<const Piece*>(band_ + column * kColumn + below);
-        }
-      }
-      fetched_[i] = piece;
+      fetched_[i] = index < count ? pieces[index] : Piece{};
     }
   }
 
@@ -140,22 +131,49 @@ class Mover {
   /// Writes place `slot` back as the columns from `first` on.
   __device__ void write_back(std::int64_t first, int slot) {
     const Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
-    for (int index = static_cast<int>(threadIdx.x); index < kPieces;
-         index += static_cast<int>(blockDim.x)) {
-      const std::int64_t column = first + index / kColumnPieces;
-      if (column < n_) {
+    Piece* const pieces = reinterpret_cast<Piece*>(band_ + first * kColumn);
+    const int count = pieces_from(first);
+#pragma unroll
+    for (int i = 0; i < kMaxPieces; ++i) {
+      const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
+      if (index < count) {
         Piece piece;
 #pragma unroll
         for (int j = 0; j < Piece::kCount; ++j) {
           piece.values[j] = static_cast<Stored>(block[index * Piece::kCount + j]);
         }
-        const int below = index % kColumnPieces * Piece::kCount;
-        *reinterpret_cast<Piece*>(band_ + column * kColumn + below) = piece;
+        pieces[index] = piece;
       }
     }
   }
 
  private:
+  /// Pieces of the block of columns from `first` on that the band has.
+  __device__ int pieces_from(std::int64_t first) const {
+    const std::int64_t columns = n_ - first;
+    return columns >= kSize ? kPieces : columns > 0 ? static_cast<int>(columns) * kColumnPieces : 0;
+  }
+
+  __device__ void fetch_from_stage_before(std::int64_t first) {
+    const int count = pieces_from(first);
+#pragma unroll
+    for (int i = 0; i < kMaxPieces; ++i) {
+      const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
+      const std::int64_t column = first + index / kColumnPieces;
+      const int below = index % kColumnPieces * Piece::kCount;
+      const Stored* const from = band_ + band_index(column + below, column);
+      const std::int64_t rows = n_ - column - below;
+      Piece piece{};
+#pragma unroll
+      for (int j = 0; j < Piece::kCount; ++j) {
+        if (index < count && below + j <= kSize && j < rows) {
+          piece.values[j] = from[j];
+        }
+      }
+      fetched_[i] = piece;
+    }
+  }
+
   Stored* band_;
   std::int64_t n_;
   Real* ring_;
@@ -170,7 +188,7 @@ __global__ __launch_bounds__(32 * kMaxSweeps<Real>,
                                                   double* off_diagonal) {
   const auto matrix = static_cast<std::int64_t>(blockIdx.x);
   const int sweeps = static_cast<int>(blockDim.x) / 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x) / 32, 0);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Real* ring = reinterpret_cast<Real*>(device::dynamic_shared());
   Real* scratch = ring + ring_blocks * kSize * kColumn;

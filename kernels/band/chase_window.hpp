@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include <intrinsics.hpp>
+
 namespace vindex::kernels::device::chase {
 
 inline constexpr unsigned int kWholeWarp = 0xFFFFFFFFU;
@@ -25,12 +27,25 @@ struct alignas(16) Chunk {
 
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-/// 1 / sqrt(value) of a normal number, to an ulp.
-__device__ inline double inverse_root(double value) { return rsqrt(value); }
+/// 1 / sqrt(value) of a normal number, to an ulp: with e = 1 - value root^2 at most 2^-18, what the
+/// step leaves is 5 e^3 / 16.
+__device__ inline double inverse_root(double value) {
+  const double root = rough_inverse_root(value);
+  const double e = fma(-value * root, root, 1.0);
+  return fma(root * e, fma(0.375, e, 0.5), root);
+}
 __device__ inline float inverse_root(float value) {
   const float root = rsqrtf(value);  // to two
   return fmaf(0.5F * root, fmaf(-value * root, root, 1.0F), root);
 }
+
+/// 1 / value of a number in [1, 2], to an ulp.
+__device__ inline double reciprocal(double value) {
+  const double inverse = rough_reciprocal(value);
+  const double e = fma(-value, inverse, 1.0);
+  return fma(inverse, fma(e, e, e), inverse);
+}
+__device__ inline float reciprocal(float value) { return 1.0F / value; }
 
 /// Sum over the warp, the same bits in every lane.
 template <typename Real>
@@ -95,7 +110,7 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
     const Real signed_root = alpha > Real{0} ? root : -root;
     out.tau = multiply_add(alpha, signed_root, Real{1});
     out.beta = -square * signed_root;
-    const Real inverse = signed_root * (Real{1} / out.tau);
+    const Real inverse = signed_root * reciprocal(out.tau);
     out.v = lane == 0 ? Real{1} : x * inverse;
     out.overlap = multiply_add(inverse, products, first);
   } else if (!(squares < kMinSquares)) {
@@ -204,16 +219,25 @@ class Windows {
     by_column(0, v_col);
     Real row_sums[kRows] = {};
     Real column_sums[kCols] = {};
+    // Above the diagonal lies another column: what is read there is the diagonal instead, so that no
+    // load waits for a branch.
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
-      offset[b] += rank_ - (group_ * kCols + b);
+      const int first = rank_ - (group_ * kCols + b);  // row of this lane below the diagonal
+#pragma unroll
+      for (int a = 0; a < kRows; ++a) {
+        window[a][b] = ring_[offset[b] + max(first + 8 * a, 0)];
+      }
+      offset[b] += first;
+    }
+#pragma unroll
+    for (int b = 0; b < kCols; ++b) {
 #pragma unroll
       for (int a = 0; a < kRows; ++a) {
         const int below = rank_ + 8 * a - (group_ * kCols + b);
-        const Real value = below >= 0 ? ring_[offset[b] + 8 * a] : Real{0};
-        window[a][b] = value;
-        row_sums[a] = multiply_add(value, v_col[b], row_sums[a]);
-        column_sums[b] = multiply_add(below > 0 ? value : Real{0}, v_row[a], column_sums[b]);
+        const Real lower = below >= 0 ? window[a][b] : Real{0};
+        row_sums[a] = multiply_add(lower, v_col[b], row_sums[a]);
+        column_sums[b] = multiply_add(below > 0 ? lower : Real{0}, v_row[a], column_sums[b]);
       }
     }
     const Real product = sum_rows(row_sums, lane_) + sum_columns(column_sums, lane_);
@@ -232,9 +256,7 @@ class Windows {
       for (int a = 0; a < kRows; ++a) {
         Real value = multiply_add(-v_row[a], k_col[b], window[a][b]);
         value = multiply_add(-k_row[a], v_col[b], value);
-        if (rank_ + 8 * a >= group_ * kCols + b) {
-          ring_[offset[b] + 8 * a] = value;
-        }
+        store_shared_if(ring_ + offset[b] + 8 * a, value, rank_ + 8 * a >= group_ * kCols + b);
       }
     }
   }
@@ -250,6 +272,7 @@ class Windows {
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
       offset[b] = wrapped(place + group_ * kCols + b) * kColumn;
+      keep_in_register(offset[b]);
     }
   }
   __device__ void share(int vector, Real value) { scratch_[vector * kSize + lane_] = value; }

@@ -1,7 +1,8 @@
 // Owns every piece of inline PTX of the project: tensor-core products, asynchronous copies and what
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
-// Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64", "cvt".
+// Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64",
+// "rsqrt.approx.ftz.f64", "cvt".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,6 +21,37 @@ __device__ inline unsigned char* dynamic_shared() {
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
+
+/// Stores where `store` is true, by a predicate and never by a branch: the compiler would move the
+/// arithmetic of `value` into the branch, and a warp would take one after the other.
+__device__ inline void store_shared_if(double* pointer, double value, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f64 [%0], %1;}" ::"r"(
+                   shared_address(pointer)),
+               "d"(value), "r"(static_cast<int>(store))
+               : "memory");
+}
+__device__ inline void store_shared_if(float* pointer, float value, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0], %1;}" ::"r"(
+                   shared_address(pointer)),
+               "f"(value), "r"(static_cast<int>(store))
+               : "memory");
+}
+
+/// 1 / value and 1 / sqrt(value) of a positive normal number to 20 bits, from the unit for special
+/// functions alone: CUDA's own go on with branches for what is not normal.
+__device__ inline double rough_reciprocal(double value) {
+  double out;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+__device__ inline double rough_inverse_root(double value) {
+  double out;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+
+/// A number that the compiler has to keep, as it does not know any more how it was computed.
+__device__ inline void keep_in_register(int& value) { asm volatile("" : "+r"(value)); }
 
 /// Copies 16 bytes, both sides 16-byte aligned, past the L1 cache. Lands at the copy_async_wait
 /// that covers its group, for this thread; for others after a barrier behind that.

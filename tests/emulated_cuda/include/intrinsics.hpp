@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <emulated/execution.hpp>
 #include <source_location>
@@ -41,6 +43,20 @@ void set_accumulation(Accumulation accumulation);
 namespace vindex::kernels::device {
 
 inline unsigned char* dynamic_shared() { return emulated::shared_memory(); }
+
+template <typename Real>
+void store_shared_if(Real* pointer, Real value, bool store) {
+  if (store) {
+    *pointer = value;
+  }
+}
+/// As the device: the upper half of the number, 20 bits behind the point, is all there is.
+inline double rough(double exact) {
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(exact) & 0xFFFFFFFF00000000U);
+}
+inline double rough_reciprocal(double value) { return rough(1.0 / value); }
+inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(value)); }
+inline void keep_in_register(int& /*value*/) {}
 
 void copy_async_16(void* shared, const void* global,
                    std::source_location where = std::source_location::current());
