@@ -27,11 +27,11 @@ struct alignas(16) Chunk {
 
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-/// 1 / sqrt(value) of a normal number, to an ulp: with e = 1 - value root^2 at most 2^-18, what the
-/// step leaves is 5 e^3 / 16.
+/// 1 / sqrt(value) of a normal number, to an ulp: a root of 20 bits has an exact square, so that
+/// e = 1 - value root^2 is right to its last bits, and what the step leaves is 5 e^3 / 16.
 __device__ inline double inverse_root(double value) {
   const double root = rough_inverse_root(value);
-  const double e = fma(-value * root, root, 1.0);
+  const double e = fma(-value, root * root, 1.0);
   return fma(root * e, fma(0.375, e, 0.5), root);
 }
 __device__ inline float inverse_root(float value) {
