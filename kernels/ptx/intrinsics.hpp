@@ -37,6 +37,12 @@ __device__ inline void store_shared_if(float* pointer, float value, bool store) 
                : "memory");
 }
 
+/// Waits for the first `threads` threads of the block, whole warps, that arrive at barrier `id`, 1
+/// to 15. What they wrote to shared memory before is then seen by all of them.
+__device__ inline void meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 /// 1 / value and 1 / sqrt(value) of a positive normal number to 20 bits, from the unit for special
 /// functions alone: CUDA's own go on with branches for what is not normal.
 __device__ inline double rough_reciprocal(double value) {

@@ -50,6 +50,10 @@ void store_shared_if(Real* pointer, Real value, bool store) {
     *pointer = value;
   }
 }
+inline void meet(int id, int threads,
+                 std::source_location where = std::source_location::current()) {
+  emulated::named_barrier(id, threads, true, where);
+}
 /// As the device: the upper half of the number, 20 bits behind the point, is all there is.
 inline double rough(double exact) {
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(exact) & 0xFFFFFFFF00000000U);
