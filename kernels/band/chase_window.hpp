@@ -104,8 +104,14 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
   const Real alpha = __shfl_sync(kWholeWarp, x, 0);
   const Real first = __shfl_sync(kWholeWarp, other, 0);
   const Real rest = lane == 0 ? Real{0} : x;
-  const Real squares = warp_sum(rest * rest);
-  const Real products = warp_sum(rest * other);
+  Real sums[2] = {rest * rest, rest * other};
+  fold<2>(sums, 16, lane >= 16);
+#pragma unroll
+  for (int distance = 8; distance > 0; distance /= 2) {
+    sums[0] += __shfl_xor_sync(kWholeWarp, sums[0], distance);
+  }
+  const Real squares = __shfl_sync(kWholeWarp, sums[0], 0);
+  const Real products = __shfl_sync(kWholeWarp, sums[0], 16);
   constexpr Real kMinSquares = sizeof(Real) == 8 ? Real(1e-300) : Real(1e-36);
   Reflector<Real> out = {lane == 0 ? Real{1} : Real{0}, Real{0}, alpha, first};
   // Not of a NaN, which stays in alpha or gets there through the windows.
@@ -144,6 +150,7 @@ class Windows {
   /// Clears the column at `place` below its subdiagonal: a sweep's first reflector.
   __device__ Real start(int place) {
     reflector_ = reflect(at(place, 1 + lane_), Real{0}, lane_);
+    by_row(reflector_.v, v_row_);
     by_column(reflector_.v, v_column_);
     return reflector_.beta;
   }
@@ -172,10 +179,9 @@ class Windows {
       }
     }
     const Real w_own = reflector_.tau * sum_of_halves(sum_rows(row_sums, lane_));
-    const Reflector<Real> next = reflect(first - w_own, w_own, lane_);
-    Real u[kRows];
+    reflector_ = reflect(first - w_own, w_own, lane_);
+    by_row(reflector_.v, v_row_);
     Real w[kRows];
-    by_row(next.v, u);
     by_row(w_own, w);
     // z = tau' (B - w v^T)^T u, with B as it was.
     Real column_sums[kCols] = {};
@@ -183,31 +189,29 @@ class Windows {
     for (int a = 0; a < kRows; ++a) {
 #pragma unroll
       for (int b = 0; b < kCols; ++b) {
-        column_sums[b] = multiply_add(window[a][b], u[a], column_sums[b]);
+        column_sums[b] = multiply_add(window[a][b], v_row_[a], column_sums[b]);
       }
     }
-    const Real v_summed = __shfl_sync(kWholeWarp, reflector_.v, first_column_ + rank_ / 2);
-    const Real z_own =
-        next.tau * multiply_add(-next.overlap, v_summed, sum_columns(column_sums, lane_));
+    const Real column_sum = sum_columns(column_sums, lane_);
     Real z[kCols];
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
-      z[b] = __shfl_sync(kWholeWarp, z_own, lane_ / 8 * 8 + 2 * b);
+      const Real sum = __shfl_sync(kWholeWarp, column_sum, lane_ / 8 * 8 + 2 * b);
+      z[b] = reflector_.tau * multiply_add(-reflector_.overlap, v_column_[b], sum);
     }
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
 #pragma unroll
       for (int a = 0; a < kRows; ++a) {
         Real value = multiply_add(-w[a], v_column_[b], window[a][b]);
-        value = multiply_add(-u[a], z[b], value);
+        value = multiply_add(-v_row_[a], z[b], value);
         if (b == 0 && first_column_ == 0) {
-          value = a == 0 && rank_ == 0 ? next.beta : Real{0};
+          value = a == 0 && rank_ == 0 ? reflector_.beta : Real{0};
         }
         ring_[offset[b] + 8 * a] = value;
       }
     }
-    reflector_ = next;
-    by_column(next.v, v_column_);
+    by_column(reflector_.v, v_column_);
   }
 
   /// D := H D H on the diagonal window at `place`, lower triangle. With p = D v that is
@@ -230,8 +234,6 @@ class Windows {
         window[a][b] = ring_[(below >= 0 ? columns_of_lane_[b] : row_offset[a]) + abs(below)];
       }
     }
-    Real v_row[kRows];
-    by_row(reflector_.v, v_row);
     Real row_sums[kRows] = {};
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
@@ -253,7 +255,7 @@ class Windows {
 #pragma unroll
       for (int a = 0; a < kRows; ++a) {
         const int below = rank_ + 8 * a - (first_column_ + b);
-        Real value = multiply_add(-v_row[a], k_column[b], window[a][b]);
+        Real value = multiply_add(-v_row_[a], k_column[b], window[a][b]);
         value = multiply_add(-k_row[a], v_column_[b], value);
         store_shared_if(ring_ + columns_of_lane_[b] + below, value, below >= 0);
       }
@@ -295,7 +297,8 @@ class Windows {
   int meeting_, lane_, rank_;
   int first_column_;  ///< of this lane's four
   Reflector<Real> reflector_{};
-  Real v_column_[kCols] = {};        ///< of reflector_
+  Real v_row_[kRows] = {};  ///< of reflector_, as by_row() and by_column() have it
+  Real v_column_[kCols] = {};
   int columns_of_lane_[kCols] = {};  ///< where those of the last diagonal window begin in the ring
 };
 
