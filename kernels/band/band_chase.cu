@@ -281,8 +281,7 @@ __global__ __launch_bounds__(threads_for<Stored>(kMaxSweeps),
                                                   std::int64_t half_steps, double* diagonal,
                                                   double* off_diagonal) {
   const auto matrix = static_cast<std::int64_t>(blockIdx.x);
-  // By a shuffle, so that the compiler sees that a warp does not part at what depends on it.
-  const int warp = __shfl_sync(device::chase::kWholeWarp, static_cast<int>(threadIdx.x) / 32, 0);
+  const int warp = device::warp_of_block();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int sweep = warp / kHalves;
   Real* ring = reinterpret_cast<Real*>(device::dynamic_shared());
