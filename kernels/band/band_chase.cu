@@ -35,6 +35,7 @@
 
 #include <algorithm>
 #include <intrinsics.hpp>
+#include <limits>
 
 namespace vindex::kernels {
 
@@ -175,22 +176,21 @@ class Mover {
   }
 
   __device__ void fetch_from_stage_before(std::int64_t first) {
-    const int count = pieces_from(first);
+    constexpr int kApart = kThreads / kColumnPieces;  // columns between two pieces of a thread
+    static_assert(kThreads % kColumnPieces == 0);
+    const int below = thread_ % kColumnPieces * Piece::kCount;
+    const std::int64_t column = first + thread_ / kColumnPieces;
+    const Stored* const from = band_ + band_index(column + below, column);
+    constexpr std::int64_t kEnough = kSize + kColumn;
+    const auto rows = static_cast<int>(min(n_ - column - below, kEnough));
 #pragma unroll
     for (int i = 0; i < kOwnPieces; ++i) {
-      const int index = thread_ + i * kThreads;
-      const std::int64_t column = first + index / kColumnPieces;
-      const int below = index % kColumnPieces * Piece::kCount;
-      const Stored* const from = band_ + band_index(column + below, column);
-      const std::int64_t rows = n_ - column - below;
-      Piece piece{};
 #pragma unroll
       for (int j = 0; j < Piece::kCount; ++j) {
-        if (index < count && below + j <= kSize && j < rows) {
-          piece.values[j] = from[j];
-        }
+        const bool inside = below + j <= kSize && j < rows - i * kApart;
+        fetched_[i].values[j] =
+            inside ? from[i * kApart * static_cast<int>(kBandStride + 1) + j] : Stored{0};
       }
-      fetched_[i] = piece;
     }
   }
 
@@ -204,11 +204,11 @@ class Mover {
 /// What a sweep's two warps do until `half_steps` are over.
 template <typename Stored, typename Real>
 __device__ void chase_sweeps(Windows<Real>& windows, int sweep, int sweeps, bool writes,
-                             std::int64_t n, int ring_blocks, std::int64_t half_steps,
-                             double* diagonal, double* off_diagonal) {
+                             std::int64_t n, int ring_blocks, int half_steps, double* diagonal,
+                             double* off_diagonal) {
   Clock clock;
   clock.start(n, sweeps);
-  for (std::int64_t time = -3 * sweep; time < half_steps - 3 * sweep; ++time) {
+  for (int time = -3 * sweep; time < half_steps - 3 * sweep; ++time) {
     if (time >= 0) {
       const std::int64_t column = clock.first + sweep;
       const std::int64_t row = column + 1 + static_cast<std::int64_t>(clock.step) * kSize;
@@ -239,14 +239,14 @@ __device__ void chase_sweeps(Windows<Real>& windows, int sweep, int sweeps, bool
 /// the ring in the next, so that nobody waits for global memory.
 template <typename Stored, typename Real>
 __device__ void move_columns(Mover<Stored, Real>& mover, int sweeps, std::int64_t n,
-                             int ring_blocks, std::int64_t half_steps) {
+                             int ring_blocks, int half_steps) {
   Clock ahead;   // of the first sweep, which decides what is read
   Clock behind;  // of the last, which decides what is written back
   ahead.start(n, sweeps);
   behind.start(n, sweeps);
   std::int64_t left[2] = {n, n};  // first columns of the blocks one and two steps behind the last
-  for (std::int64_t time = 0; time < half_steps; ++time) {
-    const std::int64_t behind_time = time - 3 * (sweeps - 1);
+  for (int time = 0; time < half_steps; ++time) {
+    const int behind_time = time - 3 * (sweeps - 1);
     if (behind_time >= 0 && behind_time % 2 == 0) {
       const int slot = behind.slot - 2;
       mover.write_back(left[1], slot < 0 ? slot + ring_blocks : slot);
@@ -278,7 +278,7 @@ template <typename Stored, typename Real>
 __global__ __launch_bounds__(threads_for<Stored>(kMaxSweeps),
                              1) void chase_kernel(Stored* bands, std::int64_t band_stride,
                                                   std::int64_t n, int sweeps, int ring_blocks,
-                                                  std::int64_t half_steps, double* diagonal,
+                                                  int half_steps, double* diagonal,
                                                   double* off_diagonal) {
   const auto matrix = static_cast<std::int64_t>(blockIdx.x);
   const int warp = device::warp_of_block();
@@ -329,10 +329,12 @@ void chase_bands(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseS
   if (n == 0 || batch == 0) {
     return;
   }
+  const std::int64_t half_steps = half_steps_for(n, shape.sweeps);
+  expects(half_steps <= std::numeric_limits<int>::max(), "an order that the chase can count");
   launch(chase_kernel<Stored, Real>, dim3(static_cast<unsigned int>(batch)),
          dim3(static_cast<unsigned int>(threads_for<Stored>(shape.sweeps))), shape.shared_bytes,
          stream, bands, chase_elements(n), n, shape.sweeps, shape.ring_blocks,
-         half_steps_for(n, shape.sweeps), diagonal, off_diagonal);
+         static_cast<int>(half_steps), diagonal, off_diagonal);
 }
 
 template void chase_bands<double, double>(double*, std::int64_t, std::int64_t, const ChaseShape&,
