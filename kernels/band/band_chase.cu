@@ -41,7 +41,6 @@ namespace vindex::kernels {
 
 namespace {
 
-using device::chase::Chunk;
 using device::chase::kColumn;
 using device::chase::kHalves;
 using device::chase::kScratch;
@@ -50,7 +49,7 @@ using device::chase::Windows;
 
 constexpr int kMinSweeps = 4;
 constexpr int kMaxSweeps = 7;
-/// Warps that move columns; as many as leave each 8 wide loads under way.
+/// Warps that move columns: more where a thread would run out of registers for what it fetches.
 template <typename Stored>
 constexpr int kMoverWarps = static_cast<int>(sizeof(Stored)) / 2;
 constexpr int kWholeBlock = 15;  ///< its barrier; those of the sweeps are 1 to kMaxSweeps
@@ -111,7 +110,11 @@ std::int64_t half_steps_for(std::int64_t n, int sweeps) {
 template <typename Stored, typename Real>
 class Mover {
  public:
-  using Piece = Chunk<Stored>;
+  /// What one thread moves at once: 16 bytes of the ring, so that a warp's lie side by side there.
+  struct alignas(16 / sizeof(Real) * sizeof(Stored)) Piece {
+    static constexpr int kCount = static_cast<int>(16 / sizeof(Real));
+    Stored values[kCount];
+  };
   static constexpr int kPieces = kSize * kColumn / Piece::kCount;
   static constexpr int kColumnPieces = kColumn / Piece::kCount;
   static constexpr int kThreads = 32 * kMoverWarps<Stored>;

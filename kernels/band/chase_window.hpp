@@ -26,12 +26,6 @@ inline constexpr int kCols = 4;
 /// Numbers that the two warps of a window pass to each other.
 inline constexpr int kScratch = kHalves * kSize;
 
-template <typename Stored>
-struct alignas(16) Chunk {
-  static constexpr int kCount = 16 / static_cast<int>(sizeof(Stored));
-  Stored values[kCount];
-};
-
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
 /// 1 / sqrt(value) of a normal number, to an ulp: a root of 20 bits has an exact square, so that
