@@ -97,7 +97,9 @@ class Store final : public RunStore {
     set_outcome(gathered_[number], std::move(row), description_.store_spectra,
                 schema_of(description_.schema).has_spectra);
     count_outcome(heartbeat_, before, gathered_[number]);
-    if (std::find(pending_.begin(), pending_.end(), number) == pending_.end()) {
+    is_pending_.resize(gathered_.size());
+    if (!is_pending_[number]) {
+      is_pending_[number] = true;
       pending_.push_back(number);
     }
     dirty_ = true;
@@ -242,6 +244,7 @@ class Store final : public RunStore {
     const std::int32_t source = gathered_.pool().add(part);
     has_files_ = true;
     for (std::size_t i = 0; i < rows.size(); ++i) {
+      is_pending_[pending_[i]] = false;
       gathered_[pending_[i]].bulk = {
           .memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
     }
@@ -380,7 +383,8 @@ class Store final : public RunStore {
   ShareLedger ledger_;
   std::vector<std::size_t> selected_;  ///< per matrix of the run: its number in gathered_
   std::vector<bool> done_;
-  std::vector<std::size_t> pending_;
+  std::vector<std::size_t> pending_;  ///< of no part yet: numbers in gathered_
+  std::vector<bool> is_pending_;      ///< per number: it is among them
   std::uint64_t pending_bytes_ = 0;
   std::int64_t sequence_ = 0;
   Heartbeat heartbeat_;
