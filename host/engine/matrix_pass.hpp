@@ -32,6 +32,9 @@ struct PassOptions {
   std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
   bool in_order = false;         ///< no outlier is worked on before its turn
   input::BulkReadOptions reading = {};
+  /// Bodies ask for the rows of a matrix once, from the first to the last: where rows lie one
+  /// behind the other, a few are in memory at a time (Reading::kPassing).
+  bool rows_pass_by = false;
   /// Of memory for encoded bytes; empty: ordinary memory.
   MakeStaging staging = {};
 };

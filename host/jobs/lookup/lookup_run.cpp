@@ -174,7 +174,8 @@ class Lookup {
             .options = {.threads = threads(),
                         .ram_budget = settings_.ram_budget,
                         .held = held,
-                        .reading = settings_.reading}};
+                        .reading = settings_.reading,
+                        .rows_pass_by = true}};
   }
 
   /// Queries `first` to `end`, from vectors to the caller.
