@@ -27,6 +27,8 @@ namespace vindex::results {
 
 namespace {
 
+/// A run of one process that is over by then leaves no news of it.
+constexpr double kQuietSeconds = 1.0;
 constexpr const char* kAdvice = "use --restart to discard it, or another output name";
 
 class Store final : public RunStore {
@@ -130,6 +132,9 @@ class Store final : public RunStore {
     constexpr std::chrono::seconds kInterval(1);
     const auto now = std::chrono::steady_clock::now();
     if (!lock_ || (heartbeat_age_ && now - *heartbeat_age_ < kInterval)) {
+      return;
+    }
+    if (!undescribed_.empty() && progress.elapsed_seconds < kQuietSeconds) {
       return;
     }
     heartbeat_age_ = now;
