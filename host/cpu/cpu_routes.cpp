@@ -23,6 +23,7 @@
 #include "core/integers.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/gram/split_gram.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 
@@ -68,8 +69,8 @@ void set_diagonal(WorkArray<double>& norms, float* gram) {
   }
 }
 
-/// Fills the upper triangle of `gram`. Weights that are
-/// exact in bfloat16 take the faster kernel in a pass that changes nothing.
+/// Fills the upper triangle of `gram`. Weights that are exact in bfloat16 take the faster kernel in
+/// a pass that changes nothing; with a matrix unit all others take theirs.
 template <typename Real>
 void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                 Workspace& workspace, Real* gram, double& seconds) {
@@ -82,9 +83,15 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
   WorkArray<std::byte> packed;
   std::optional<bool> exact_in_bf16;
   if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
-      change.scale_exponent != 0 || !gram_bf16_is_fast()) {
+      change.scale_exponent != 0 || (plan.tiles == nullptr && !gram_bf16_is_fast())) {
     exact_in_bf16 = false;
   }
+  const auto pack_into = [&](std::size_t bytes) {
+    if (packed.size() == 0) {
+      packed = WorkArray<std::byte>(workspace, static_cast<std::int64_t>(bytes), "packed weights");
+    }
+    return packed.span();
+  };
   const auto use_tile = [&](const Tile& tile) {
     if constexpr (!kWide) {
       const Stopwatch watch(seconds);
@@ -101,6 +108,9 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     const Stopwatch watch(seconds);
     if constexpr (kWide) {
       add_to_gram(tile, plan.row_slabs, wide.data(), gram);
+    } else if (plan.tiles != nullptr) {
+      add_split_gram(tile, plan.row_slabs, gram, pack_into(split_gram_workspace_bytes(p)),
+                     plan.tiles, best_simd_level(), workspace.stop());
     } else {
       add_to_gram(tile, plan.row_slabs, gram);
     }
@@ -109,12 +119,9 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     if constexpr (!kWide) {
       if (exact_in_bf16.value_or(false)) {
         const Stopwatch watch(seconds);
-        if (packed.size() == 0) {
-          packed = WorkArray<std::byte>(
-              workspace, static_cast<std::int64_t>(gram_bf16_workspace_bytes(p)), "packed weights");
-        }
-        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p, packed.span(), best_simd_level(),
-                  workspace.stop());
+        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p,
+                  pack_into(gram_bf16_workspace_bytes(p, plan.tiles != nullptr)), best_simd_level(),
+                  workspace.stop(), plan.tiles);
       }
     }
   };
