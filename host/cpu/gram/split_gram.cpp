@@ -142,8 +142,7 @@ int split_columns_portable(const SplitSource& source, std::int64_t panels, const
 }
 
 #if defined(__x86_64__)
-#define VINDEX_TARGET_SPLIT \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define VINDEX_TARGET_SPLIT __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 
 VINDEX_TARGET_SPLIT int split_rows_avx512(const SplitSource& source, std::int64_t panels,
                                           const PartPanels& out) {
