@@ -3,6 +3,7 @@
 set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/band_half_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_norm.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_panel.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_reduction.cu

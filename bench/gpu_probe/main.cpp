@@ -40,6 +40,7 @@ struct Options {
   double seconds = 90.0;
   int samples = 7;
   std::vector<std::string> only;
+  std::vector<std::int64_t> strip_rows;
   bool json = false;
   double hold = 0.0;
 };
@@ -68,6 +69,7 @@ int hold_device(int device, double seconds) {
   try {
     probe::Probe probe(options.device, seconds, options.samples,
                        [&](const bench::Row& row) { say(bench::row_json(row)); });
+    probe.strip_rows = options.strip_rows;
     int driver = 0;
     int runtime = 0;
     probe::check(cudaDriverGetVersion(&driver));
@@ -193,6 +195,10 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "Groups: " + fmt::format("{}", fmt::join(names, ", ")))
       ->delimiter(',')
       ->check(CLI::IsMember(names));
+  app.add_option("--strip-rows", options.strip_rows,
+                 "Rows of the strips of the band's reduction that \"stages\" compares")
+      ->delimiter(',')
+      ->check(CLI::IsMember({64, 128, 256}));
   app.add_flag("--json", options.json, "One JSON document with every sample (vindex-bench/1)");
   app.add_option("--hold", options.hold,
                  "Nothing but a context on the device, for so many seconds: beside many short "

@@ -40,6 +40,9 @@ class Probe {
   std::vector<double> microseconds(const std::function<void()>& work,
                                    const std::function<void()>& prepare = {});
 
+  /// Rows of the band's strips that `stages` compares; empty: those that are planned.
+  std::vector<std::int64_t> strip_rows;
+
   /// Runs one case: `fill` gets the row and puts samples into it; what it throws becomes the note.
   /// After the time limit nothing runs and the note says so.
   void run(bench::Row row, const std::function<void(bench::Row&)>& fill);

@@ -118,8 +118,12 @@ class Batch {
     grams_.reserve(room(shape_.gram_elements()) * sizeof(float));
     facts_.reserve(room(1) * sizeof(GramFacts));
     bands_.reserve(room(chase_elements(kCols)) * sizeof(float));
-    band_workspace_.reserve(
-        room(static_cast<std::int64_t>(band_plan(BandRoute::kPlain).workspace_bytes_per_matrix)));
+    std::size_t band_bytes = band_plan(BandRoute::kPlain, 0).workspace_bytes_per_matrix;
+    for (const std::int64_t strip_rows : strips()) {
+      band_bytes = std::max(band_bytes,
+                            band_plan(BandRoute::kTensor, strip_rows).workspace_bytes_per_matrix);
+    }
+    band_workspace_.reserve(room(static_cast<std::int64_t>(band_bytes)));
     values_.reserve(room(3 * kCols) * sizeof(double));
     small_.reserve(room(2) * sizeof(std::int32_t));
   }
@@ -138,9 +142,14 @@ class Batch {
     }
   }
 
-  void reduce(BandRoute route) {
+  /// Rows of the strips to try, on tensor cores; 0: as planned.
+  std::vector<std::int64_t> strips() const {
+    return probe_.strip_rows.empty() ? std::vector<std::int64_t>{0} : probe_.strip_rows;
+  }
+
+  void reduce(BandRoute route, std::int64_t strip_rows) {
     reduce_to_band<float, float>(
-        band_plan(route),
+        band_plan(route, strip_rows),
         {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
          small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
         nullptr, probe_.stream());
@@ -174,8 +183,16 @@ class Batch {
     return codes;
   }
   std::size_t shared_bytes() const { return probe_.properties().sharedMemPerBlockOptin; }
-  BandPlan band_plan(BandRoute route) const {
-    return plan_band_reduction<float>(band_order(kCols), route, shared_bytes());
+  /// With strips of at most `strip_rows` rows, as a device with less shared memory has them.
+  BandPlan band_plan(BandRoute route, std::int64_t strip_rows) const {
+    constexpr std::size_t kStep = 1024;
+    std::size_t shared = shared_bytes();
+    BandPlan plan = plan_band_reduction<float>(band_order(kCols), route, shared);
+    while (strip_rows > 0 && plan.strip_rows > strip_rows) {
+      shared -= kStep;
+      plan = plan_band_reduction<float>(band_order(kCols), route, shared);
+    }
+    return plan;
   }
 
   Probe& probe_;
@@ -238,13 +255,18 @@ void probe_stages(Probe& probe) {
   const auto by_warps = [&] { batch.form(ProductKernel::kWarp); };
   time_stage(probe, batch, "gram by mma.sync", by_warps, {});
   time_stage(
-      probe, batch, "band without tensor cores", [&] { batch.reduce(BandRoute::kPlain); },
+      probe, batch, "band without tensor cores", [&] { batch.reduce(BandRoute::kPlain, 0); },
       by_warps);
-  time_stage(
-      probe, batch, "band on tensor cores", [&] { batch.reduce(BandRoute::kTensor); }, by_warps);
+  for (const std::int64_t strip_rows : batch.strips()) {
+    const std::string strips =
+        strip_rows == 0 ? "" : ", strips of " + std::to_string(strip_rows) + " rows";
+    time_stage(
+        probe, batch, "band on tensor cores" + strips,
+        [&] { batch.reduce(BandRoute::kTensor, strip_rows); }, by_warps);
+  }
   const auto to_band = [&] {
     batch.form(ProductKernel::kWarp);
-    batch.reduce(BandRoute::kTensor);
+    batch.reduce(BandRoute::kTensor, 0);
   };
   time_stage(
       probe, batch, "chase", [&] { batch.chase(); }, to_band);

@@ -39,6 +39,7 @@ namespace vindex::blas {
   X(cblas_dtrmm)                 \
   X(cblas_dtrsm)                 \
   X(cblas_sgemm)                 \
+  X(cblas_strsm)                 \
   X(cblas_ssymm)                 \
   X(cblas_ssyr2k)                \
   X(cblas_ssyrk)                 \
@@ -62,6 +63,7 @@ namespace vindex::blas {
   X(dtpqrt_)                     \
   X(dtprfb_)                     \
   X(slatrd_)                     \
+  X(spotrf_)                     \
   X(ssytrd_)
 
 struct BlasFunctions {

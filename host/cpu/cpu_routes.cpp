@@ -25,6 +25,7 @@
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/gram/split_gram.hpp"
 #include "cpu/strict/strict_qr.hpp"
+#include "cpu/top/partial_band.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 
 #include <algorithm>
@@ -182,10 +183,57 @@ double reduce_gram(Real* gram, std::int64_t order, const SvdPlan& plan, const Ti
   return passes;
 }
 
+/// A Gram matrix that is 2^exponent times that of the weights.
+struct GramScale {
+  double sum_squares = 0.0;        ///< of the weights
+  double gram_norm_squared = 0.0;  ///< of the matrix as it is
+  int exponent = 0;
+};
+
+/// Tridiagonal form as reduce_gram() makes it, from a reduction that ends once it has the largest
+/// values as `fast` promises them: `found` then gets those, their bounds and errors.
+template <typename RoundingOf>
+double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
+                      const RoundingOf& rounding_of, double* d, double* e, Workspace& workspace,
+                      Finding& found) {
+  const auto error_of = [&](double passes, double largest) {
+    const double error = measure::matrix_error(
+        order, std::sqrt(std::ldexp(largest, -scaled.exponent)), rounding_of(passes));
+    return std::ldexp(error, scaled.exponent);
+  };
+  TopProbe probe({.order = order,
+                  .sum_squares = std::ldexp(scaled.sum_squares, scaled.exponent),
+                  .norm_squared = scaled.gram_norm_squared,
+                  .room = gram,
+                  .error = error_of},
+                 workspace);
+  WorkArray<std::byte> work(
+      workspace, static_cast<std::int64_t>(tridiagonalise_workspace_bytes(order, sizeof(float))),
+      "tridiagonal reduction");
+  const auto count = static_cast<std::size_t>(order);
+  const std::int64_t columns =
+      tridiagonalise_in_part(gram, order, order, {d, count}, {e, count}, work.span(), probe,
+                             best_simd_level(), workspace.stop());
+  if (columns == order) {
+    return probe.passes_norm_squared();
+  }
+  std::vector<double> lower = probe.lower();
+  std::vector<double> upper = probe.upper();
+  const double error = std::ldexp(probe.error(), -scaled.exponent);
+  for (std::size_t i = 0; i < lower.size(); ++i) {
+    lower[i] = std::ldexp(lower[i], -scaled.exponent);
+    upper[i] = std::ldexp(upper[i], -scaled.exponent);
+    found.sigma.push_back(std::sqrt(0.5 * (lower[i] + upper[i])));
+    found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + error);
+  }
+  found.bounds = bounds_between(lower, upper, error, scaled.sum_squares);
+  return probe.passes_norm_squared();
+}
+
 /// Step by a Gram in `Real`.
 template <typename Real>
 Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Workspace& workspace,
-                MatrixReport& report, ReducedGram* kept) {
+                MatrixReport& report, ReducedGram* kept, bool top_alone) {
   const std::int64_t p = plan.short_side;
   Finding found;
   constexpr bool kWide = sizeof(Real) == sizeof(double);
@@ -213,21 +261,39 @@ Finding by_gram(TileReader& reader, const SvdPlan& plan, TileChange change, Work
   }
   WorkArray<double> d(workspace, left, "eigenvalues");
   WorkArray<double> e(workspace, left, "tridiagonal form");
-  const double passes = reduce_gram(gram.data(), left, plan, change, norm_squared, d.data(),
-                                    e.data(), kept, workspace);
-  found.method = name(left);
   // One-stage reductions (sytrd) err several times as much, most on a cluster at the top; one value
   // is not reduced.
   constexpr double kUnit = kWide ? 0x1p-53 : 0x1p-24;
   const bool errs_little = left == 1 || is_reduced_by_band(left, plan.library_only);
-  found.rounding = measure::gram_rounding(
-      {.unit = kUnit, .depth = plan.chunk, .reduction_unit = errs_little ? kUnit : 8.0 * kUnit},
-      left, plan.long_side,
-      {.sum_squares = reader.moments().sum_squares,
-       .gram_norm_squared = found.gram_norm_squared,
-       .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, -4 * change.scale_exponent),
-       .largest_diagonal = std::ldexp(diagonal.largest, -2 * change.scale_exponent),
-       .passes_norm_squared = std::ldexp(passes, -4 * change.scale_exponent)});
+  const auto rounding_of = [&](double passes) {
+    return measure::gram_rounding(
+        {.unit = kUnit, .depth = plan.chunk, .reduction_unit = errs_little ? kUnit : 8.0 * kUnit},
+        left, plan.long_side,
+        {.sum_squares = reader.moments().sum_squares,
+         .gram_norm_squared = found.gram_norm_squared,
+         .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, -4 * change.scale_exponent),
+         .largest_diagonal = std::ldexp(diagonal.largest, -2 * change.scale_exponent),
+         .passes_norm_squared = std::ldexp(passes, -4 * change.scale_exponent)});
+  };
+  double passes = 0.0;
+  if (top_alone && is_reduced_by_band(left, plan.library_only) && may_end_early(left)) {
+    if constexpr (!kWide) {
+      passes = reduce_in_part(gram.data(), left,
+                              {.sum_squares = reader.moments().sum_squares,
+                               .gram_norm_squared = norm_squared,
+                               .exponent = 2 * change.scale_exponent},
+                              rounding_of, d.data(), e.data(), workspace, found);
+    }
+  } else {
+    passes = reduce_gram(gram.data(), left, plan, change, norm_squared, d.data(), e.data(), kept,
+                         workspace);
+  }
+  found.rounding = rounding_of(passes);
+  if (!found.top_errors.empty()) {
+    found.method = "gram32+lanczos32+cpu";
+    return found;
+  }
+  found.method = name(left);
   const bool converged = solve_tridiagonal(d.data(), e.data(), left, plan.library_only, workspace);
   take_eigenvalues({.eigenvalues = {d.data(), static_cast<std::size_t>(left)},
                     .exponent = -2 * change.scale_exponent,
@@ -273,13 +339,13 @@ double gram64_terms(const SvdPlan& plan) {
 }
 
 Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report, ReducedGram* kept) {
-  return by_gram<float>(reader, plan, change, workspace, report, kept);
+                  Workspace& workspace, MatrixReport& report, ReducedGram* kept, bool top_alone) {
+  return by_gram<float>(reader, plan, change, workspace, report, kept, top_alone);
 }
 
 Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report, ReducedGram* kept) {
-  return by_gram<double>(reader, plan, change, workspace, report, kept);
+  return by_gram<double>(reader, plan, change, workspace, report, kept, false);
 }
 
 Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,

@@ -44,9 +44,11 @@ double gram64_terms(const SvdPlan& plan);
 
 /// float32 Gram, its diagonal exact, and tridiagonal form. `sigma` is empty where a weight is not
 /// finite; so are the others'. `kept`, where given, is set to what by_tail() wants, if the form was
-/// reached through a band of the whole matrix.
+/// reached through a band of the whole matrix. With `top_alone` the reduction ends once the largest
+/// kFastValues values are known as well as `fast` promises, if they are before its end.
 Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr);
+                  Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr,
+                  bool top_alone = false);
 /// float64 Gram and tridiagonal form.
 Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr);

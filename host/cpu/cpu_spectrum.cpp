@@ -73,7 +73,8 @@ class Measurement {
         return by_chebyshev(reader_, plan_, change, !change.sign_flip_draw, workspace_, report_);
       case Step::kGram32:
         reduced = {};
-        return by_gram32(reader_, plan_, change, workspace_, report_, kept(change));
+        return by_gram32(reader_, plan_, change, workspace_, report_, kept(change),
+                         options_.mode == Mode::kFast);
       case Step::kGram64:
         reduced = {};
         return by_gram64(reader_, plan_, change, workspace_, report_, kept(change));

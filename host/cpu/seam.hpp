@@ -20,6 +20,7 @@ using measure::begin_measurement;
 using measure::begin_vectors;
 using measure::bounded_count;
 using measure::bounded_k;
+using measure::bounds_between;
 using measure::certificate_gap;
 using measure::CertificateInput;
 using measure::certified_bounds;

@@ -2,6 +2,8 @@
 // files.
 #include "matrix_loader.hpp"
 
+#include "passing_bytes.hpp"
+
 #include "core/digest.hpp"
 #include "core/stop.hpp"
 #include "decode/decode_view.hpp"
@@ -63,14 +65,17 @@ decode::EncodedMatrix encoded_view(const model::MatrixRecord& matrix, const std:
 
 namespace {
 
-/// Codes stay in the file; each slab call reads its bytes into one reused buffer.
+/// Codes stay in the file; each slab call reads its bytes into one reused buffer, or finds them on
+/// their way where rows pass by once.
 class StreamedInput final : public measure::MatrixInput {
  public:
-  StreamedInput(SourceWatch& watch, const model::MatrixRecord& matrix, std::stop_token stop)
+  StreamedInput(SourceWatch& watch, const model::MatrixRecord& matrix, std::stop_token stop,
+                std::unique_ptr<PassingBytes> passing)
       : watch_(watch),
         matrix_(matrix),
         key_(engine::sign_flip_key(matrix)),
-        stop_(std::move(stop)) {
+        stop_(std::move(stop)),
+        passing_(std::move(passing)) {
     std::vector<std::span<const std::byte>> spans;
     for (const model::CompanionPart& companion : matrix.companions) {
       companions_.emplace_back(companion.part.bytes);
@@ -87,6 +92,7 @@ class StreamedInput final : public measure::MatrixInput {
   bool transposed() const override { return matrix_.transposed; }
   std::uint64_t sign_flip_key() const override { return key_; }
   bool in_memory() const override { return false; }
+  bool has_cheap_slabs() const override { return passing_ != nullptr; }
 
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
     return read(decode::cut_rows(whole_, first, count));
@@ -103,6 +109,12 @@ class StreamedInput final : public measure::MatrixInput {
     const decode::CodeWindow window = decode::code_window(cut.view);
     const auto width = static_cast<std::size_t>(window.width);
     const auto height = static_cast<std::size_t>(window.height);
+    if (passing_ != nullptr && window.stride == window.width) {
+      const std::byte* const codes =
+          passing_->at(static_cast<std::uint64_t>(cut.offset + window.offset), width * height);
+      watch_.was_read(matrix_.codes.tensor);
+      return decode::with_codes(cut.view, codes);
+    }
     slab_.resize(width * height);
     const std::uint64_t first =
         matrix_.codes.offset + static_cast<std::uint64_t>(cut.offset + window.offset);
@@ -125,6 +137,7 @@ class StreamedInput final : public measure::MatrixInput {
   const model::MatrixRecord& matrix_;
   std::uint64_t key_;
   std::stop_token stop_;
+  std::unique_ptr<PassingBytes> passing_;
   std::vector<std::vector<std::byte>> companions_;
   std::vector<std::byte> slab_;
   decode::EncodedMatrix whole_;
@@ -150,7 +163,16 @@ std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
 std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
                                                           const model::MatrixRecord& matrix,
                                                           std::stop_token stop) {
-  return std::make_unique<StreamedInput>(watch, matrix, std::move(stop));
+  return std::make_unique<StreamedInput>(watch, matrix, std::move(stop), nullptr);
+}
+
+std::unique_ptr<measure::MatrixInput> make_passing_input(UnitStream& unit, SourceWatch& watch,
+                                                         const model::MatrixRecord& matrix) {
+  // Its first windows are under way while companions are read.
+  auto codes = std::make_unique<PassingBytes>(
+      unit, input::ByteRange{&source_of(watch.files(), matrix.codes.tensor), matrix.codes.offset,
+                             matrix.codes.bytes});
+  return std::make_unique<StreamedInput>(watch, matrix, unit.stop_token(), std::move(codes));
 }
 
 }  // namespace vindex::engine

@@ -72,7 +72,9 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
     }
     try {
       std::unique_ptr<measure::MatrixInput> stored;
-      if (work.streamed) {
+      if (work.passing) {
+        stored = make_passing_input(*this, slots_->watch(i), record);
+      } else if (work.streamed) {
         stored = make_streamed_input(slots_->watch(i), record, stop_token());
       } else {
         stored = std::make_unique<SlotInput>(*slots_, i);

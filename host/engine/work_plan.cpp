@@ -34,8 +34,12 @@ std::uint64_t tight_bytes(const RowWork& work) {
 }
 std::uint64_t streamed_bytes(const RowWork& work) { return work.streamed + work.result_bytes; }
 
+std::uint64_t piece_bytes(const RowWork& work) {
+  return work.pieces + work.workspace + work.result_bytes;
+}
+
 std::uint64_t min_bytes(const RowWork& work) {
-  return work.reading == Reading::kPieces ? work.pieces + work.workspace + work.result_bytes
+  return work.reading == Reading::kPieces ? piece_bytes(work)
                                           : std::min(tight_bytes(work), streamed_bytes(work));
 }
 
@@ -88,6 +92,12 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
     unit.memory_bytes = min_bytes(work);
     unit.staging_bytes = work.pieces;
     unit.streamed = true;
+    return unit;
+  }
+  if (work.reading == Reading::kPassing && piece_bytes(work) <= share) {
+    unit.memory_bytes = piece_bytes(work);
+    unit.staging_bytes = work.pieces;
+    unit.streamed = unit.passing = true;
     return unit;
   }
   size_unit(unit, work, limits, share);
@@ -146,8 +156,8 @@ WorkPlan totals_of(const std::vector<RowWork>& rows, const PlanLimits& limits) {
       plan.least_ram_bytes = least;
       plan.largest = work.name;
     }
-    if (work.reading == Reading::kPieces) {
-      plan.ram_bytes = std::max(plan.ram_bytes, min_bytes(work));
+    if (work.reading != Reading::kWhole) {
+      plan.ram_bytes = std::max(plan.ram_bytes, piece_bytes(work));
       continue;
     }
     // One row, or as much of a batch as its ring holds.

@@ -40,6 +40,9 @@ inline const input::ModelFiles& files_of(const ModelViews& models, const MatrixR
 enum class Reading : std::uint8_t {
   kWhole,   ///< into slots of staging memory; slab by slab where memory is short
   kPieces,  ///< as the work asks for them: slabs, or ranges of many matrices side by side
+  /// A few rows at a time, from the first to the last, read ahead (engine/passing_bytes.hpp); as
+  /// kWhole where the budget has no room for that.
+  kPassing,
 };
 
 /// What one row of a job needs.
@@ -55,8 +58,8 @@ struct RowWork {
   /// Neighbours of equal `kind` may be handed over together; 0: alone. Their memory is the same.
   std::uint64_t kind = 0;
   Reading reading = Reading::kWhole;
-  /// Of kPieces: memory of what is read beside `workspace`. A unit of several rows takes that of
-  /// its largest.
+  /// Of kPieces and kPassing: memory of what is read beside `workspace`. A unit of several rows
+  /// takes that of its largest.
   std::uint64_t pieces = 0;
   std::uint64_t slot = 0;  ///< of its largest matrix as placed in staging memory
   /// Where its matrices are of different sizes and all held until its end: the sum of what each
@@ -79,6 +82,7 @@ struct WorkUnit {
   std::uint64_t memory_bytes = 0;     ///< to be acquired from the budget: staging and workspace
   std::uint64_t workspace_limit = 0;  ///< passed to Backend::measure; 0: free
   bool streamed = false;              ///< codes are read slab by slab during the work
+  bool passing = false;               ///< and, streamed, ahead of it: Reading::kPassing
   std::uint64_t slots = 0;            ///< matrices in staging memory at a time; 0 where streamed
   std::uint64_t slot_bytes = 0;       ///< of the largest matrix as placed for direct reads
   bool packed = false;                ///< a slot for each matrix, of its own size (RowWork::packed)

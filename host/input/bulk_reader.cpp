@@ -103,6 +103,23 @@ class BulkReader::State {
     }
   }
 
+  bool is_resident(const ByteRange& range) {
+    return path_ != ReadPath::kDirect && range.source->descriptor() >= 0 &&
+           calls_->cached(range.source->descriptor(), range.offset, range.bytes);
+  }
+
+  void copy(const ByteRange& range, std::byte* into) {
+    tally_.begin();
+    try {
+      require_inside(range);
+      read_buffered(range, into, 0);
+    } catch (...) {
+      tally_.end();
+      throw;
+    }
+    tally_.end(Way::kCached, range.bytes);
+  }
+
   void stop() {
     lane_.stop();
     std::list<Request> dropped;
@@ -195,13 +212,17 @@ class BulkReader::State {
     }
   }
 
+  static void require_inside(const ByteRange& range) {
+    const auto end = checked_add(range.offset, range.bytes);
+    if (!end || *end > range.source->size()) {
+      throw_truncated(range.source->name(), range.offset, range.bytes, range.source->size());
+    }
+  }
+
   void execute(Request& request) {
     ByteSource& source = *request.range.source;
     const int descriptor = source.descriptor();
-    const auto end = checked_add(request.range.offset, request.range.bytes);
-    if (!end || *end > source.size()) {
-      throw_truncated(source.name(), request.range.offset, request.range.bytes, source.size());
-    }
+    require_inside(request.range);
     const bool cached = !request.buffered && request.range.bytes >= kMinDirect &&
                         path_ != ReadPath::kDirect &&
                         calls_->cached(descriptor, request.range.offset, request.range.bytes);
@@ -219,14 +240,16 @@ class BulkReader::State {
     finish(request, way);
   }
 
-  /// From byte `from` of the request on, through the page cache.
-  void read_buffered(const Request& request, std::uint64_t from) {
-    ByteSource& source = *request.range.source;
-    const auto call = [&](void* into, std::size_t bytes, std::uint64_t offset) -> ssize_t {
-      return calls_->read(source.descriptor(), static_cast<std::byte*>(into), bytes, offset);
+  /// From byte `from` of the range on, through the page cache.
+  void read_buffered(const ByteRange& range, std::byte* into, std::uint64_t from) {
+    ByteSource& source = *range.source;
+    const auto call = [&](void* place, std::size_t bytes, std::uint64_t offset) -> ssize_t {
+      return calls_->read(source.descriptor(), static_cast<std::byte*>(place), bytes, offset);
     };
-    read_fully(call, source.name(), request.range.offset + from,
-               {request.into + from, request.range.bytes - from});
+    read_fully(call, source.name(), range.offset + from, {into + from, range.bytes - from});
+  }
+  void read_buffered(const Request& request, std::uint64_t from) {
+    read_buffered(request.range, request.into, from);
   }
 
   Way read_direct(const Request& request, int direct) {
@@ -324,6 +347,8 @@ BulkReader::~BulkReader() = default;
 void BulkReader::submit(const std::vector<BulkExtent>& extents, Done done) {
   state_->submit(extents, std::move(done));
 }
+bool BulkReader::is_resident(const ByteRange& range) { return state_->is_resident(range); }
+void BulkReader::copy(const ByteRange& range, std::byte* into) { state_->copy(range, into); }
 void BulkReader::prepare(ByteSource& source) { state_->prepare(source); }
 void BulkReader::stop() { state_->stop(); }
 const std::string& BulkReader::engine() const { return state_->engine(); }

@@ -119,6 +119,12 @@ class BulkReader {
   /// null or the first error: FormatError E-TRUNCATED, SystemError E-READ, or what
   /// ByteSource::read_many throws. Requests of other extents go on after an error.
   void submit(const std::vector<BulkExtent>& extents, Done done);
+  /// True where reading `range` now is a copy from the page cache: it is faster done by who needs
+  /// the bytes, into memory that his core's cache holds, than by a thread ahead of him.
+  bool is_resident(const ByteRange& range);
+  /// Makes that copy, on the caller's thread. What has left the page cache since is read again.
+  /// Errors: as submit()'s.
+  void copy(const ByteRange& range, std::byte* into);
   /// Asks now, rather than at the first read, whether `source` can be read directly, so that
   /// statistics().refused says.
   void prepare(ByteSource& source);

@@ -67,6 +67,9 @@ class MatrixInput {
   /// Bytes that row_slab()/column_slab() may pin at a time: 0 where the matrix is in memory
   /// already.
   virtual bool in_memory() const = 0;
+  /// True where many small slabs cost no more than a few large ones, so that a caller may ask for
+  /// as much as his core's cache holds.
+  virtual bool has_cheap_slabs() const { return in_memory(); }
   /// The rows [first, first+count) / columns, encoded. The view is valid until the next call on
   /// this object. In memory: a sub-view. Streamed: read from the source (errors of
   /// ByteSource::read_many pass through).

@@ -24,6 +24,7 @@ class ForwardingInput : public MatrixInput {
   bool transposed() const override { return inner_.transposed(); }
   std::uint64_t sign_flip_key() const override { return inner_.sign_flip_key(); }
   bool in_memory() const override { return inner_.in_memory(); }
+  bool has_cheap_slabs() const override { return inner_.has_cheap_slabs(); }
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
     return inner_.row_slab(first, count);
   }

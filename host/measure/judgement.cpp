@@ -112,6 +112,11 @@ std::optional<std::int64_t> lost_beyond_gram64(const Finding& found) {
                        [&](double value) { return value < least; });
 }
 
+/// True where there are the largest values alone, with bounds of their own.
+bool has_top_alone(const Finding& found, const Situation& situation) {
+  return situation.step == Step::kTop || !found.top_errors.empty();
+}
+
 /// Everything but what comes of doubt. False where there is nothing to doubt.
 bool fill_report(const Finding& found, const Situation& situation, MatrixReport& report) {
   report.method = found.method;
@@ -145,7 +150,7 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
   report.status = Status::kMeasured;
   report.reason.clear();
   report.sigma = found.sigma;
-  if (situation.step != Step::kTop) {
+  if (!has_top_alone(found, situation)) {
     set_checks(report);
   }
   return true;
@@ -188,7 +193,7 @@ Verdict doubt(const Finding& found, const Situation& situation, const MatrixRepo
   if (report.status == Status::kNotConverged) {
     return after(found, situation, 0);
   }
-  if (situation.step == Step::kTop) {
+  if (has_top_alone(found, situation)) {
     return is_tight(found.bounds) ? Verdict{} : Verdict{.next = Step::kGram64};
   }
   return doubt_full(found, situation, report);
@@ -208,7 +213,7 @@ double square_error(const Finding& found, const Situation& situation, const Matr
 }
 
 void set_bounds(const Finding& found, const Situation& situation, MatrixReport& report) {
-  if (situation.step == Step::kTop) {
+  if (has_top_alone(found, situation)) {
     report.bounds = found.bounds;
   } else if (report.sigma.front() > 0.0) {
     report.bounds = bounds_of_spectrum(report.sigma, square_error(found, situation, report),
@@ -267,6 +272,12 @@ std::vector<double> sigma_errors(const Finding& found, const Situation& situatio
   const std::vector<double>& sigma = found.sigma;
   std::vector<double> errors(sigma.size(), kNaN);
   if (sigma.empty()) {
+    return errors;
+  }
+  if (!found.top_errors.empty()) {
+    for (std::size_t i = 0; i < sigma.size(); ++i) {
+      errors[i] = root_error(sigma[i], found.top_errors[i]);
+    }
     return errors;
   }
   if (situation.step == Step::kTop) {

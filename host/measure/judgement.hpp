@@ -69,6 +69,9 @@ struct Finding {
   /// kTail: error of each of the last values, as many as were asked for; empty: it did not settle.
   /// kQr: the same where it found only those again; empty: all are its own.
   std::vector<double> tail_errors = {};
+  /// kGram32 in `fast`: error of every s^2 where it found the largest values alone, with `bounds`
+  /// of them; empty: all values.
+  std::vector<double> top_errors = {};
 };
 
 /// Under which circumstances it was found.

@@ -30,6 +30,9 @@ namespace vindex::measure {
 namespace {
 
 constexpr std::int64_t kSlabValues = 1 << 20;  ///< asked of an input: 4 MiB of float32
+/// The same where small slabs cost nothing: what is copied for one stays in a core's own cache
+/// until it is decoded.
+constexpr std::int64_t kSmallSlabValues = 1 << 16;
 /// Decoded at a time, of each side: what a core's own cache holds while it is summed.
 constexpr std::int64_t kStripValues = 1 << 15;
 constexpr std::int64_t kMinStrip = 8;  ///< lines, for encodings that pack rows together
@@ -252,7 +255,12 @@ struct Totals {
 };
 
 Totals totals_of(MatrixInput& a, MatrixInput& b) {
-  const Lines lines = lines_of(stored_shape(a), stored_shape(b));
+  Lines lines = lines_of(stored_shape(a), stored_shape(b));
+  if (!lines.turn_a && !lines.turn_b && a.has_cheap_slabs() && b.has_cheap_slabs()) {
+    lines.step =
+        std::min(lines.step,
+                 std::max(kMinStrip, kSmallSlabValues / std::max<std::int64_t>(lines.length, 1)));
+  }
   const LineSums sums_of_line = best_line_sums();
   Side side_a(a, lines, lines.turn_a);
   Side side_b(b, lines, lines.turn_b);

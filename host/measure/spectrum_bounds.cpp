@@ -105,22 +105,35 @@ SpectrumBounds certified_bounds(const CertificateInput& input, std::span<const U
 }
 
 SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, double error, double sum_squares) {
+  const auto count =
+      static_cast<std::size_t>(std::min(kFastValues, static_cast<std::int64_t>(sigma.size())));
+  std::vector<double> squares;
+  squares.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    squares.push_back(sigma[i] * sigma[i]);
+  }
+  return bounds_between(squares, squares, error, sum_squares);
+}
+
+SpectrumBounds bounds_between(std::span<const double> lower, std::span<const double> upper,
+                              double error, double sum_squares) {
   SpectrumBounds bounds = unproved_bounds();
-  double sum = 0.0;
+  double least = 0.0;
+  double most = 0.0;
   std::size_t summed = 0;
   for (std::size_t index = 0; index < bounded_count(); ++index) {
     const auto k = static_cast<std::size_t>(bounded_k(index));
-    for (; summed < std::min(k, sigma.size()); ++summed) {
-      sum += sigma[summed] * sigma[summed];
+    for (; summed < std::min(k, lower.size()); ++summed) {
+      least += lower[summed];
+      most += upper[summed];
     }
     const double slack = static_cast<double>(summed) * error;
-    bounds.var_at_k_lower[index] = std::max(0.0, (sum - slack) / sum_squares);
-    bounds.var_at_k_upper[index] = std::min(1.0, (sum + slack) / sum_squares);
+    bounds.var_at_k_lower[index] = std::max(0.0, (least - slack) / sum_squares);
+    bounds.var_at_k_upper[index] = std::min(1.0, (most + slack) / sum_squares);
   }
-  const double first = sigma[0] * sigma[0];
-  bounds.stable_rank_lower = std::max(1.0, sum_squares / (first + error));
+  bounds.stable_rank_lower = std::max(1.0, sum_squares / (upper[0] + error));
   bounds.stable_rank_upper =
-      std::max(1.0, sum_squares / std::max(first - error, std::numeric_limits<double>::min()));
+      std::max(1.0, sum_squares / std::max(lower[0] - error, std::numeric_limits<double>::min()));
   return bounds;
 }
 

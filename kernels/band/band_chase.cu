@@ -1,7 +1,7 @@
-// Owns bulge chasing on the device, a block per matrix and a warp per sweep. Sweep s clears column
-// s below the subdiagonal (step 0) and pushes the bulge that this makes down by kBand rows per
-// step. Step k works on two 32 x 32 windows: first it applies the reflector of step k - 1 to the
-// columns of the window below the diagonal and clears that window's first column with a new
+// Owns bulge chasing on the device, a block per matrix and two warps per sweep. Sweep s clears
+// column s below the subdiagonal (step 0) and pushes the bulge that this makes down by kBand rows
+// per step. Step k works on two 32 x 32 windows: first it applies the reflector of step k - 1 to
+// the columns of the window below the diagonal and clears that window's first column with a new
 // reflector (half step 2k), then it applies the new one to both sides of the diagonal window (half
 // step 2k + 1).
 //
@@ -12,14 +12,15 @@
 // Memory. The sweeps of a group walk down the band together, so what they touch is a window of a
 // dozen blocks of kBand columns that slides down: it lies in shared memory as a ring (a block is
 // read one step ahead of the first sweep and written back two behind the last), and the band itself
-// is read and written once per group instead of once per sweep. The next group starts at the top
-// the moment a warp is free, while the others are still at the bottom.
+// is read and written once per group instead of once per sweep. Two warps more do nothing but move
+// it. The next group starts at the top the moment a pair of warps is free, while the others are
+// still at the bottom.
 //
 // In the ring, and in global memory from the first pass on, a column takes 2 kBand elements, from
-// its diagonal down. A warp holds a window as 8 x 4 lanes of 4 x 8 elements: lane
-// `group * 8 + rank` has rows rank + 8 a and columns 8 * group + b. With that layout the loads are
-// free of bank conflicts (columns 63 elements apart), and sums over rows or columns end with lane i
-// holding element i after 7 or 3 exchanges.
+// its diagonal down. A warp holds half a window, 16 columns, as 8 x 4 lanes of 4 x 4 elements: lane
+// `group * 8 + rank` has rows rank + 8 a and columns 8 * group + 4 * half + b. With that layout the
+// loads are free of bank conflicts (columns 63 elements apart, so 8 of them half the banks), and
+// sums over rows or columns end with lane i holding row i or one column after 3 or 4 exchanges.
 //
 // Formulas of a half step are those of host/cpu/band/simd_band_chase.cpp, with kBand = 32 in place
 // of 16; they stand beside the code in chase_window.hpp. Source: Haidar, Ltaief, Dongarra 2011.
@@ -34,21 +35,29 @@
 
 #include <algorithm>
 #include <intrinsics.hpp>
+#include <limits>
 
 namespace vindex::kernels {
 
 namespace {
 
-using device::chase::Chunk;
 using device::chase::kColumn;
+using device::chase::kHalves;
 using device::chase::kScratch;
 using device::chase::kSize;
 using device::chase::Windows;
 
 constexpr int kMinSweeps = 4;
+constexpr int kMaxSweeps = 7;
+/// Warps that move columns: more where a thread would run out of registers for what it fetches.
+template <typename Stored>
+constexpr int kMoverWarps = static_cast<int>(sizeof(Stored)) / 2;
+constexpr int kWholeBlock = 15;  ///< its barrier; those of the sweeps are 1 to kMaxSweeps
 
-template <typename Real>
-constexpr int kMaxSweeps = sizeof(Real) == 8 ? 8 : 12;
+template <typename Stored>
+constexpr int threads_for(int sweeps) {
+  return 32 * (kHalves * sweeps + kMoverWarps<Stored>);
+}
 
 /// Blocks that a ring needs: from the one that the last of `sweeps` leaves to the one that the
 /// first will need next, such that a block is written back before its place is filled again.
@@ -56,22 +65,21 @@ constexpr int ring_blocks_for(int sweeps) { return (3 * sweeps + 4) / 2 + 1; }
 
 /// Steps after which the next group may start: the last block is done with the columns that the
 /// next group reads first, and they are written back.
-__host__ __device__ constexpr int min_period(int sweeps) { return (3 * sweeps + 6) / 2 + 1; }
+__host__ __device__ constexpr int min_period(int sweeps) { return (3 * sweeps + 9) / 2; }
 
 std::size_t shared_bytes_for(int sweeps, std::size_t element_bytes) {
   const auto ring = static_cast<std::size_t>(ring_blocks_for(sweeps)) * kSize * kColumn;
   return (ring + static_cast<std::size_t>(sweeps) * kScratch) * element_bytes;
 }
 
-/// Where a warp's groups of sweeps stand. `slot` is the place in the ring of block `step`, counted
-/// over all groups.
+/// Where a sweep stands. `slot` is the place in the ring of block `step`, counted over all groups.
 struct Clock {
   std::int64_t first = 0;  ///< first column of the group
   int period = 0;          ///< steps until the next group
   int step = 0;
   int slot = 0;
 
-  __device__ void start(std::int64_t n, int sweeps) {
+  __host__ __device__ void start(std::int64_t n, int sweeps) {
     const std::int64_t steps = (n - first - 1 + kSize - 1) / kSize;
     const auto least = static_cast<std::int64_t>(min_period(sweeps));
     period = static_cast<int>(steps + 1 > least ? steps + 1 : least);
@@ -86,39 +94,48 @@ struct Clock {
   }
 };
 
-/// Moves blocks of kBand columns between a band and the ring, all threads of the block together.
+/// Half steps until the last sweep has done its last.
+std::int64_t half_steps_for(std::int64_t n, int sweeps) {
+  std::int64_t half_steps = 3 * (sweeps - 1);
+  Clock clock;
+  for (clock.start(n, sweeps); clock.first < n; clock.start(n, sweeps)) {
+    half_steps += 2 * clock.period;
+    clock.first += sweeps;
+  }
+  return half_steps;
+}
+
+/// Moves blocks of kBand columns between a band and the ring, all threads of the warps for it
+/// together.
 template <typename Stored, typename Real>
 class Mover {
  public:
-  using Piece = Chunk<Stored>;
+  /// What one thread moves at once: 16 bytes of the ring, so that a warp's lie side by side there.
+  struct alignas(16 / sizeof(Real) * sizeof(Stored)) Piece {
+    static constexpr int kCount = static_cast<int>(16 / sizeof(Real));
+    Stored values[kCount];
+  };
   static constexpr int kPieces = kSize * kColumn / Piece::kCount;
   static constexpr int kColumnPieces = kColumn / Piece::kCount;
-  static constexpr int kMaxPieces = kPieces / (32 * kMinSweeps);
+  static constexpr int kThreads = 32 * kMoverWarps<Stored>;
+  static constexpr int kOwnPieces = kPieces / kThreads;
 
-  __device__ Mover(Stored* band, std::int64_t n, Real* ring) : band_(band), n_(n), ring_(ring) {}
+  __device__ Mover(Stored* band, std::int64_t n, Real* ring, int thread)
+      : band_(band), n_(n), ring_(ring), thread_(thread) {}
 
   /// Starts reading the columns from `first` on; in the first pass from the layout of the stage
   /// before. Columns and rows beyond n are zero.
   __device__ void fetch(std::int64_t first, bool first_pass) {
+    if (first_pass) {
+      fetch_from_stage_before(first);
+      return;
+    }
+    const Piece* const pieces = reinterpret_cast<const Piece*>(band_ + first * kColumn);
+    const int count = pieces_from(first);
 #pragma unroll
-    for (int i = 0; i < kMaxPieces; ++i) {
-      const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
-      Piece piece{};
-      const std::int64_t column = first + index / kColumnPieces;
-      if (index < kPieces && column < n_) {
-        const int below = index % kColumnPieces * Piece::kCount;
-        if (first_pass) {
-#pragma unroll
-          for (int j = 0; j < Piece::kCount; ++j) {
-            const std::int64_t row = column + below + j;
-            piece.values[j] =
-                below + j <= kSize && row < n_ ? band_[band_index(row, column)] : Stored{0};
-          }
-        } else {
-          piece = *reinterpret_cast<const Piece*>(band_ + column * kColumn + below);
-        }
-      }
-      fetched_[i] = piece;
+    for (int i = 0; i < kOwnPieces; ++i) {
+      const int index = thread_ + i * kThreads;
+      fetched_[i] = index < count ? pieces[index] : Piece{};
     }
   }
 
@@ -126,13 +143,11 @@ class Mover {
   __device__ void deposit(int slot) {
     Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
 #pragma unroll
-    for (int i = 0; i < kMaxPieces; ++i) {
-      const int index = static_cast<int>(threadIdx.x + i * blockDim.x);
-      if (index < kPieces) {
+    for (int i = 0; i < kOwnPieces; ++i) {
+      const int index = thread_ + i * kThreads;
 #pragma unroll
-        for (int j = 0; j < Piece::kCount; ++j) {
-          block[index * Piece::kCount + j] = static_cast<Real>(fetched_[i].values[j]);
-        }
+      for (int j = 0; j < Piece::kCount; ++j) {
+        block[index * Piece::kCount + j] = static_cast<Real>(fetched_[i].values[j]);
       }
     }
   }
@@ -140,118 +155,162 @@ class Mover {
   /// Writes place `slot` back as the columns from `first` on.
   __device__ void write_back(std::int64_t first, int slot) {
     const Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
-    for (int index = static_cast<int>(threadIdx.x); index < kPieces;
-         index += static_cast<int>(blockDim.x)) {
-      const std::int64_t column = first + index / kColumnPieces;
-      if (column < n_) {
+    Piece* const pieces = reinterpret_cast<Piece*>(band_ + first * kColumn);
+    const int count = pieces_from(first);
+#pragma unroll
+    for (int i = 0; i < kOwnPieces; ++i) {
+      const int index = thread_ + i * kThreads;
+      if (index < count) {
         Piece piece;
 #pragma unroll
         for (int j = 0; j < Piece::kCount; ++j) {
           piece.values[j] = static_cast<Stored>(block[index * Piece::kCount + j]);
         }
-        const int below = index % kColumnPieces * Piece::kCount;
-        *reinterpret_cast<Piece*>(band_ + column * kColumn + below) = piece;
+        pieces[index] = piece;
       }
     }
   }
 
  private:
+  /// Pieces of the block of columns from `first` on that the band has.
+  __device__ int pieces_from(std::int64_t first) const {
+    const std::int64_t columns = n_ - first;
+    return columns >= kSize ? kPieces : columns > 0 ? static_cast<int>(columns) * kColumnPieces : 0;
+  }
+
+  __device__ void fetch_from_stage_before(std::int64_t first) {
+    constexpr int kApart = kThreads / kColumnPieces;  // columns between two pieces of a thread
+    static_assert(kThreads % kColumnPieces == 0);
+    const int below = thread_ % kColumnPieces * Piece::kCount;
+    const std::int64_t column = first + thread_ / kColumnPieces;
+    const Stored* const from = band_ + band_index(column + below, column);
+    constexpr std::int64_t kEnough = kSize + kColumn;
+    const auto rows = static_cast<int>(min(n_ - column - below, kEnough));
+#pragma unroll
+    for (int i = 0; i < kOwnPieces; ++i) {
+#pragma unroll
+      for (int j = 0; j < Piece::kCount; ++j) {
+        const bool inside = below + j <= kSize && j < rows - i * kApart;
+        fetched_[i].values[j] =
+            inside ? from[i * kApart * static_cast<int>(kBandStride + 1) + j] : Stored{0};
+      }
+    }
+  }
+
   Stored* band_;
   std::int64_t n_;
   Real* ring_;
-  Piece fetched_[kMaxPieces];
+  int thread_;
+  Piece fetched_[kOwnPieces];
 };
 
-// Grid: a block per matrix. Block: a warp per sweep.
+/// What a sweep's two warps do until `half_steps` are over.
 template <typename Stored, typename Real>
-__global__ __launch_bounds__(32 * kMaxSweeps<Real>,
-                             1) void chase_kernel(Stored* bands, std::int64_t band_stride,
-                                                  std::int64_t n, int ring_blocks, double* diagonal,
-                                                  double* off_diagonal) {
-  const auto matrix = static_cast<std::int64_t>(blockIdx.x);
-  const int sweeps = static_cast<int>(blockDim.x) / 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  Real* ring = reinterpret_cast<Real*>(device::dynamic_shared());
-  Real* scratch = ring + ring_blocks * kSize * kColumn;
-  Mover<Stored, Real> mover(bands + matrix * band_stride, n, ring);
-  Windows<Real> windows(ring, ring_blocks, scratch + warp * kScratch, lane);
-  diagonal += matrix * n;
-  off_diagonal += matrix * n;
-
-  Clock own;     // of this warp's sweep
-  Clock ahead;   // of the first warp's, which decides what is read
-  Clock behind;  // of the last warp's, which decides what is written back
-  own.start(n, sweeps);
-  ahead.start(n, sweeps);
-  behind.start(n, sweeps);
-  std::int64_t left[2] = {n, n};  // first columns of the blocks one and two steps behind the last
-  for (int block = 0; block < 2; ++block) {
-    mover.fetch(static_cast<std::int64_t>(block) * kSize, true);
-    mover.deposit(block);
-  }
-  __syncthreads();
-
-  for (std::int64_t time = 0; behind.first < n; ++time) {
-    const bool reads = time % 2 == 1;
-    const std::int64_t behind_time = time - 3 * (sweeps - 1);
-    const std::int64_t own_time = time - 3 * warp;
-    int deposit_slot = ahead.slot + 2;
-    deposit_slot = deposit_slot >= ring_blocks ? deposit_slot - ring_blocks : deposit_slot;
-    if (reads) {
-      const int next = ahead.step + 2;
-      const bool same_group = next < ahead.period;
-      mover.fetch(same_group ? ahead.first + static_cast<std::int64_t>(next) * kSize
-                             : ahead.first + sweeps +
-                                   static_cast<std::int64_t>(next - ahead.period) * kSize,
-                  same_group && ahead.first == 0);
-    }
-    if (behind_time >= 0 && behind_time % 2 == 0) {
-      const int slot = behind.slot - 2;
-      mover.write_back(left[1], slot < 0 ? slot + ring_blocks : slot);
-    }
-    if (own_time >= 0) {
-      const std::int64_t column = own.first + warp;
-      const std::int64_t row = column + 1 + static_cast<std::int64_t>(own.step) * kSize;
-      const int place = own.slot * kSize + warp + 1;  // of column `row`
-      if (own_time % 2 == 0) {
-        if (own.step == 0 && column < n) {
+__device__ void chase_sweeps(Windows<Real>& windows, int sweep, int sweeps, bool writes,
+                             std::int64_t n, int ring_blocks, int half_steps, double* diagonal,
+                             double* off_diagonal) {
+  Clock clock;
+  clock.start(n, sweeps);
+  for (int time = -3 * sweep; time < half_steps - 3 * sweep; ++time) {
+    if (time >= 0) {
+      const std::int64_t column = clock.first + sweep;
+      const std::int64_t row = column + 1 + static_cast<std::int64_t>(clock.step) * kSize;
+      const int place = clock.slot * kSize + sweep + 1;  // of column `row`
+      if (time % 2 == 0) {
+        if (clock.step == 0 && column < n) {
           const Real pivot = windows.at(place - 1, 0);
           const Real beta = row < n ? windows.start(place - 1) : Real{0};
-          if (lane == 0) {
+          if (writes) {
             diagonal[column] = static_cast<double>(pivot);
             off_diagonal[column] = static_cast<double>(beta);
           }
         } else if (row < n) {
           windows.move_bulge(place - kSize);
         }
-      } else if (row < n) {
-        windows.apply_both_sides(place);
+      } else {
+        if (row < n) {
+          windows.apply_both_sides(place);
+        }
+        clock.advance(n, sweeps, ring_blocks);
       }
     }
-    if (reads) {
-      mover.deposit(deposit_slot);
+    device::meet(kWholeBlock, threads_for<Stored>(sweeps));
+  }
+}
+
+/// What the movers do meanwhile. A block of columns is asked for in an even half step and put into
+/// the ring in the next, so that nobody waits for global memory.
+template <typename Stored, typename Real>
+__device__ void move_columns(Mover<Stored, Real>& mover, int sweeps, std::int64_t n,
+                             int ring_blocks, int half_steps) {
+  Clock ahead;   // of the first sweep, which decides what is read
+  Clock behind;  // of the last, which decides what is written back
+  ahead.start(n, sweeps);
+  behind.start(n, sweeps);
+  std::int64_t left[2] = {n, n};  // first columns of the blocks one and two steps behind the last
+  for (int time = 0; time < half_steps; ++time) {
+    const int behind_time = time - 3 * (sweeps - 1);
+    if (behind_time >= 0 && behind_time % 2 == 0) {
+      const int slot = behind.slot - 2;
+      mover.write_back(left[1], slot < 0 ? slot + ring_blocks : slot);
     }
-    __syncthreads();
-    if (reads) {
+    if (time % 2 == 0) {
+      const int next = ahead.step + 2;
+      const bool same_group = next < ahead.period;
+      mover.fetch(same_group ? ahead.first + static_cast<std::int64_t>(next) * kSize
+                             : ahead.first + sweeps +
+                                   static_cast<std::int64_t>(next - ahead.period) * kSize,
+                  same_group && ahead.first == 0);
+    } else {
+      const int slot = ahead.slot + 2;
+      mover.deposit(slot >= ring_blocks ? slot - ring_blocks : slot);
       ahead.advance(n, sweeps, ring_blocks);
-    }
-    if (own_time >= 0 && own_time % 2 == 1) {
-      own.advance(n, sweeps, ring_blocks);
     }
     if (behind_time >= 0 && behind_time % 2 == 1) {
       left[1] = left[0];
       left[0] = behind.first + static_cast<std::int64_t>(behind.step) * kSize;
       behind.advance(n, sweeps, ring_blocks);
     }
+    device::meet(kWholeBlock, threads_for<Stored>(sweeps));
+  }
+}
+
+// Grid: a block per matrix. Block: two warps per sweep, then the movers. A loop for each, as they
+// share no registers.
+template <typename Stored, typename Real>
+__global__ __launch_bounds__(threads_for<Stored>(kMaxSweeps),
+                             1) void chase_kernel(Stored* bands, std::int64_t band_stride,
+                                                  std::int64_t n, int sweeps, int ring_blocks,
+                                                  int half_steps, double* diagonal,
+                                                  double* off_diagonal) {
+  const auto matrix = static_cast<std::int64_t>(blockIdx.x);
+  const int warp = device::warp_of_block();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int sweep = warp / kHalves;
+  Real* ring = reinterpret_cast<Real*>(device::dynamic_shared());
+  if (sweep >= sweeps) {
+    Mover<Stored, Real> mover(bands + matrix * band_stride, n, ring,
+                              static_cast<int>(threadIdx.x) - 32 * kHalves * sweeps);
+    for (int block = 0; block < 2; ++block) {
+      mover.fetch(static_cast<std::int64_t>(block) * kSize, true);
+      mover.deposit(block);
+    }
+    device::meet(kWholeBlock, threads_for<Stored>(sweeps));
+    move_columns(mover, sweeps, n, ring_blocks, half_steps);
+  } else {
+    const int half = warp % kHalves;
+    Real* scratch = ring + ring_blocks * kSize * kColumn + sweep * kScratch;
+    Windows<Real> windows(ring, ring_blocks, scratch, half, 1 + sweep, lane);
+    device::meet(kWholeBlock, threads_for<Stored>(sweeps));
+    chase_sweeps<Stored>(windows, sweep, sweeps, half == 0 && lane == 0, n, ring_blocks, half_steps,
+                         diagonal + matrix * n, off_diagonal + matrix * n);
   }
 }
 
 }  // namespace
 
 ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes) {
-  const int most = element_bytes == 8 ? kMaxSweeps<double> : kMaxSweeps<float>;
-  for (int sweeps = most; sweeps >= kMinSweeps; --sweeps) {
+  for (int sweeps = kMaxSweeps; sweeps >= kMinSweeps; --sweeps) {
     const std::size_t bytes = shared_bytes_for(sweeps, element_bytes);
     if (bytes <= shared_limit) {
       return {.sweeps = sweeps, .ring_blocks = ring_blocks_for(sweeps), .shared_bytes = bytes};
@@ -267,15 +326,18 @@ template <typename Stored, typename Real>
 void chase_bands(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
                  double* diagonal, double* off_diagonal, cudaStream_t stream) {
   expects(n >= 0 && batch >= 0, "sizes of a batch of bands");
-  expects(shape.sweeps >= kMinSweeps && shape.sweeps <= kMaxSweeps<Real> &&
+  expects(shape.sweeps >= kMinSweeps && shape.sweeps <= kMaxSweeps &&
               shape.ring_blocks >= ring_blocks_for(shape.sweeps),
           "a shape from chase_shape()");
   if (n == 0 || batch == 0) {
     return;
   }
+  const std::int64_t half_steps = half_steps_for(n, shape.sweeps);
+  expects(half_steps <= std::numeric_limits<int>::max(), "an order that the chase can count");
   launch(chase_kernel<Stored, Real>, dim3(static_cast<unsigned int>(batch)),
-         dim3(static_cast<unsigned int>(32 * shape.sweeps)), shape.shared_bytes, stream, bands,
-         chase_elements(n), n, shape.ring_blocks, diagonal, off_diagonal);
+         dim3(static_cast<unsigned int>(threads_for<Stored>(shape.sweeps))), shape.shared_bytes,
+         stream, bands, chase_elements(n), n, shape.sweeps, shape.ring_blocks,
+         static_cast<int>(half_steps), diagonal, off_diagonal);
 }
 
 template void chase_bands<double, double>(double*, std::int64_t, std::int64_t, const ChaseShape&,

@@ -13,13 +13,13 @@ namespace vindex::kernels {
 
 /// How much of a band one block works on at a time.
 struct ChaseShape {
-  int sweeps = 0;       ///< under way at once, a warp each
+  int sweeps = 0;       ///< under way at once, two warps each
   int ring_blocks = 0;  ///< of kBand columns that lie in shared memory
   std::size_t shared_bytes = 0;
 };
 
 /// The most sweeps for `shared_limit` bytes of shared memory per block (what the device grants on
-/// request: 227 KiB on sm_90, 163 on sm_80, 99 on sm_89), at most 8. The arithmetic on an element
+/// request: 227 KiB on sm_90, 163 on sm_80, 99 on sm_89), at most 7. The arithmetic on an element
 /// is the same for every shape. `element_bytes`: of Real in chase_bands().
 /// Errors    UsageError where not even 4 sweeps fit.
 ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes);

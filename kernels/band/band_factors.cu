@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     sum_products_kernel(Factors<typename Product::Real, BandReal> in) {
   using Real = typename Product::Real;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warp = device::warp_of_block();
   const std::int64_t matrix = blockIdx.z;
   const std::int64_t chunk_first = blockIdx.x * kChunkRows<Real>;
   const std::int64_t first = chunk_first + warp * kBand;
@@ -152,14 +152,19 @@ __global__ void __launch_bounds__(kSmallThreads)
   }
   __syncthreads();
   if (thread < kBandWidth) {
+    // Row `thread` of T from left to right; every entry is added to the sums of those behind it as
+    // soon as it is known, so that they wait for one multiplication and not for a sum.
     Real* row = t + thread * kOdd;
+    Real sums[kBandWidth] = {};
+#pragma unroll
     for (int k = 0; k < kBandWidth; ++k) {
       const Real tau = taus[matrix * kBand + k];
-      Real sum = Real(0);
-      for (int j = thread; j < k; ++j) {
-        sum = fma(row[j], v_v[j * kOdd + k], sum);
+      const Real entry = k < thread ? Real(0) : (k == thread ? tau : -tau * sums[k]);
+      row[k] = entry;
+#pragma unroll
+      for (int later = k + 1; later < kBandWidth; ++later) {
+        sums[later] = fma(entry, v_v[k * kOdd + later], sums[later]);
       }
-      row[k] = k < thread ? Real(0) : (k == thread ? tau : -tau * sum);
     }
   }
   __syncthreads();
@@ -168,7 +173,8 @@ __global__ void __launch_bounds__(kSmallThreads)
     const int row = i / kBandWidth;
     const int column = i % kBandWidth;
     Real sum = Real(0);
-    for (int k = 0; k <= column; ++k) {
+#pragma unroll
+    for (int k = 0; k < kBandWidth; ++k) {  // zeros behind `column`
       sum = fma(v_y[row * kOdd + k], t[k * kOdd + column], sum);
     }
     v_y_t[row * kOdd + column] = sum;
@@ -179,7 +185,8 @@ __global__ void __launch_bounds__(kSmallThreads)
     const int row = i / kBandWidth;
     const int column = i % kBandWidth;
     Real sum = Real(0);
-    for (int k = 0; k <= row; ++k) {
+#pragma unroll
+    for (int k = 0; k < kBandWidth; ++k) {  // zeros behind `row`
       sum = fma(t[k * kOdd + row], v_y_t[k * kOdd + column], sum);
     }
     out[kBlockElements + i] = Real(-0.5) * sum;
@@ -191,6 +198,7 @@ __global__ void __launch_bounds__(kSmallThreads)
     // Y = A v: the norm of a column of V is at most the root of two, the norm of A at most the
     // order (band_reduction.hpp), and no entry of V is beyond one.
     Real bound = Real(0);
+#pragma unroll
     for (int k = 0; k < kBandWidth; ++k) {
       bound = fma(Real(1.5) * static_cast<Real>(order), fabs(t[k * kOdd + thread]), bound);
       bound += fabs(v_v[k * kOdd + thread]);
@@ -211,7 +219,7 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     advance_kernel(Factors<typename Product::Real, BandReal> in) {
   using Real = typename Product::Real;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warp = device::warp_of_block();
   const std::int64_t matrix = blockIdx.z;
   const std::int64_t first = blockIdx.x * kChunkRows<Real> + warp * kBand;
   const bool live = first < in.rows;
@@ -252,6 +260,7 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
       __syncwarp();
       store_values<Product>(w, sum, kStride, lane);
       __syncwarp();
+#pragma unroll
       for (int row = 0; row < kBandWidth; ++row) {
         Real* out = factors + (first + row) * kFactorStride;
         out[kBand + lane] = w[row * kStride + lane];
@@ -289,6 +298,7 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     return;
   }
   Real* columns = in.columns + matrix * in.order * kBand + first - kBand;
+#pragma unroll
   for (int column = 0; column < kBandWidth; ++column) {
     columns[column * in.order + lane] = v[lane * kStride + column];
   }

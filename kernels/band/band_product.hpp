@@ -62,7 +62,6 @@ struct PlainProduct {
   static constexpr int kColumns = 4;
   static constexpr int kNeighbours = 1;  // values in a row side by side
   static constexpr bool kTakesValues = false;
-  static constexpr bool kSplits = false;
 
   __device__ static int row(int lane, int i) { return lane / 8 + 4 * (i / kColumns); }
   __device__ static int column(int lane, int i) { return lane % 8 + 8 * (i % kColumns); }
@@ -166,7 +165,6 @@ struct TileProduct {
   static constexpr int kColumnTiles = kBandWidth / kTileColumns;
   static constexpr int kNeighbours = 2;
   static constexpr bool kTakesValues = true;  // add_values()
-  static constexpr bool kSplits = false;      // operands stay in shared memory as they come
 
   // Value i is of tile i / 4 (tile columns fastest); of its four the last two are 8 rows below.
   __device__ static int row(int lane, int i) {

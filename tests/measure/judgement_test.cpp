@@ -165,6 +165,31 @@ TEST(Judgement, FastOfAFloat32SpectrumIsBoundedByItsRounding) {
   }
 }
 
+TEST(Judgement, FastOfTheLargestValuesAloneIsKeptByTheirOwnBounds) {
+  Finding found = found_with(std::vector<double>(64, 2.0));
+  found.moments.sum_squares *= 4.0;  // others hold the rest
+  found.top_errors.assign(64, 4e-3);
+  for (const double width : {5e-6, 2e-5}) {
+    for (const bool escalate : {true, false}) {
+      found.bounds = bounds_of_width(0.25, width);
+      const bool is_good = width < 1e-5;
+      MatrixReport report;
+      EXPECT_EQ(judge(found, at(Step::kGram32, Mode::kFast, escalate, 600), report).next,
+                is_good || !escalate ? std::nullopt : std::optional(Step::kGram64));
+      EXPECT_EQ(report.escalated, !is_good && escalate);
+      EXPECT_NEAR(report.sigma_error, 1e-3, 1e-6) << "of s, from that of s^2";
+      EXPECT_TRUE(std::isnan(report.check_trace)) << "the sum over 64 values is not F2";
+      if (is_good || !escalate) {
+        EXPECT_EQ(report.reason, is_good ? "" : "bounds not proved to 1e-5");
+        ASSERT_TRUE(report.bounds.has_value());
+        EXPECT_EQ(report.bounds->var_at_k_lower[6], 0.25);
+        EXPECT_EQ(report.sigma.size(), 64U);
+        EXPECT_FALSE(report.tail_reliable);
+      }
+    }
+  }
+}
+
 TEST(Judgement, AFloat64GramHoldsConditionsUpToTenTimesTheSize) {
   const auto verdict_of = [](const Finding& found, const Situation& situation) {
     MatrixReport report;

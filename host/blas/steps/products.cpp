@@ -24,6 +24,78 @@ bool whole_potrf(std::int64_t n, Columns<double> a) {
   return info == 0;
 }
 
+bool whole_potrf(std::int64_t n, Columns<float> a) {
+  const auto order = as_int(n);
+  const auto lda = as_int(a.stride);
+  int info = 0;
+  blas().LAPACK_spotrf("U", &order, a.values, &lda, &info);
+  expects(info >= 0, "spotrf accepts its arguments");
+  return info == 0;
+}
+
+/// C -= A^T A, the upper triangle of a block of `count`; A has `depth` rows.
+void subtract_square(std::int64_t count, std::int64_t depth, Columns<double> a, Columns<double> c) {
+  blas().cblas_dsyrk(CblasColMajor, CblasUpper, CblasTrans, as_int(count), as_int(depth), -1.0,
+                     a.values, as_int(a.stride), 1.0, c.values, as_int(c.stride));
+}
+void subtract_square(std::int64_t count, std::int64_t depth, Columns<float> a, Columns<float> c) {
+  blas().cblas_ssyrk(CblasColMajor, CblasUpper, CblasTrans, as_int(count), as_int(depth), -1.0F,
+                     a.values, as_int(a.stride), 1.0F, c.values, as_int(c.stride));
+}
+
+/// C -= A^T B, rows x cols.
+void subtract_product(std::int64_t rows, std::int64_t cols, std::int64_t depth, Columns<double> a,
+                      Columns<double> b, Columns<double> c) {
+  blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(rows), as_int(cols),
+                     as_int(depth), -1.0, a.values, as_int(a.stride), b.values, as_int(b.stride),
+                     1.0, c.values, as_int(c.stride));
+}
+void subtract_product(std::int64_t rows, std::int64_t cols, std::int64_t depth, Columns<float> a,
+                      Columns<float> b, Columns<float> c) {
+  blas().cblas_sgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(rows), as_int(cols),
+                     as_int(depth), -1.0F, a.values, as_int(a.stride), b.values, as_int(b.stride),
+                     1.0F, c.values, as_int(c.stride));
+}
+
+/// B = U^-T B.
+void divide_by(std::int64_t rows, std::int64_t cols, Columns<double> upper, Columns<double> b) {
+  blas().cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, as_int(rows),
+                     as_int(cols), 1.0, upper.values, as_int(upper.stride), b.values,
+                     as_int(b.stride));
+}
+void divide_by(std::int64_t rows, std::int64_t cols, Columns<float> upper, Columns<float> b) {
+  blas().cblas_strsm(CblasColMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit, as_int(rows),
+                     as_int(cols), 1.0F, upper.values, as_int(upper.stride), b.values,
+                     as_int(b.stride));
+}
+
+template <typename Real>
+bool blocked_potrf(std::int64_t n, Columns<Real> a, const std::stop_token& stop,
+                   std::int64_t whole) {
+  throw_if_stopped(stop);
+  if (n <= whole) {
+    return whole_potrf(n, a);
+  }
+  // Rows of U, block by block: A is read where it is needed, so that the largest product of a step
+  // is a block of rows.
+  for (std::int64_t done = 0; done < n; done += kCholeskyBlock) {
+    const std::int64_t block = std::min(kCholeskyBlock, n - done);
+    const std::int64_t next = done + block;
+    subtract_square(block, done, a.from(0, done), a.from(done, done));
+    if (!whole_potrf(block, a.from(done, done))) {
+      return false;
+    }
+    throw_if_stopped(stop);
+    if (next < n) {
+      subtract_product(block, n - next, done, a.from(0, done), a.from(0, next), a.from(done, next));
+      throw_if_stopped(stop);
+      divide_by(block, n - next, a.from(done, done), a.from(done, next));
+      throw_if_stopped(stop);
+    }
+  }
+  return true;
+}
+
 /// Calls piece(first, count) for all of `count`.
 template <typename Piece>
 void in_pieces(std::int64_t count, double flop_each, std::int64_t whole,
@@ -46,35 +118,10 @@ std::int64_t piece_of(std::int64_t count, double flop_each, std::int64_t whole) 
 }
 
 bool potrf(std::int64_t n, Columns<double> a, const std::stop_token& stop, std::int64_t whole) {
-  throw_if_stopped(stop);
-  if (n <= whole) {
-    return whole_potrf(n, a);
-  }
-  // Rows of U, block by block: A is read where it is needed, so that the largest product of a step
-  // is a block of rows.
-  const BlasFunctions& library = blas();
-  const auto lda = as_int(a.stride);
-  for (std::int64_t done = 0; done < n; done += kCholeskyBlock) {
-    const std::int64_t block = std::min(kCholeskyBlock, n - done);
-    const std::int64_t next = done + block;
-    library.cblas_dsyrk(CblasColMajor, CblasUpper, CblasTrans, as_int(block), as_int(done), -1.0,
-                        a.at(0, done), lda, 1.0, a.at(done, done), lda);
-    if (!whole_potrf(block, a.from(done, done))) {
-      return false;
-    }
-    throw_if_stopped(stop);
-    if (next < n) {
-      library.cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(block), as_int(n - next),
-                          as_int(done), -1.0, a.at(0, done), lda, a.at(0, next), lda, 1.0,
-                          a.at(done, next), lda);
-      throw_if_stopped(stop);
-      library.cblas_dtrsm(CblasColMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit,
-                          as_int(block), as_int(n - next), 1.0, a.at(done, done), lda,
-                          a.at(done, next), lda);
-      throw_if_stopped(stop);
-    }
-  }
-  return true;
+  return blocked_potrf(n, a, stop, whole);
+}
+bool potrf(std::int64_t n, Columns<float> a, const std::stop_token& stop, std::int64_t whole) {
+  return blocked_potrf(n, a, stop, whole);
 }
 
 void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::int64_t rows, std::int64_t cols,

@@ -65,6 +65,8 @@ inline constexpr std::int64_t kWholeCholesky = 2048;
 /// bound is the same (Higham 2002, theorem 10.3, for sums in any order).
 bool potrf(std::int64_t n, Columns<double> a, const std::stop_token& stop,
            std::int64_t whole = kWholeCholesky);
+bool potrf(std::int64_t n, Columns<float> a, const std::stop_token& stop,
+           std::int64_t whole = kWholeCholesky);
 
 /// Numbers of `work` in syevr() for each of n, and kSyevrMore in all.
 inline constexpr std::int64_t kSyevrWork = 35;

@@ -17,6 +17,7 @@
 #include "simd_block_product.hpp"
 
 #include "core/integers.hpp"
+#include "core/philox.hpp"
 #include "core/stop.hpp"
 #include <vindex/error.hpp>
 
@@ -66,7 +67,7 @@ class Reduction {
     copy_in(matrix, n, stride, scale);
     for (std::int64_t start = 0; start < order_; start += kBand) {
       throw_if_stopped(stop);
-      if (start > 0) {
+      if (is_pending_) {
         update_strip(start);
       }
       store_diagonal_block(start, band);
@@ -80,6 +81,40 @@ class Reduction {
       update_and_multiply(start, rows);
       form_update(rows);
     }
+  }
+
+  // Returns the columns that are final.
+  [[gnu::always_inline]] inline std::int64_t run_in_part(const T* matrix, std::int64_t n,
+                                                         std::int64_t stride, T scale,
+                                                         std::span<double> band, BandProbe& probe,
+                                                         const std::stop_token& stop) {
+    copy_in(matrix, n, stride, scale);
+    turn_to_random_block(n);
+    for (std::int64_t start = 0; start < order_; start += kBand) {
+      throw_if_stopped(stop);
+      if (is_pending_) {
+        update_strip(start);
+      }
+      store_diagonal_block(start, band.data());
+      const std::int64_t next = start + kBand;
+      const std::int64_t rows = order_ - next;
+      if (rows == 0) {
+        break;
+      }
+      factor_panel(start, rows, band.data());
+      const bool is_wanted = probe.wants_rest(band, next);
+      form_block_reflector(rows);
+      update_and_multiply(start, rows);
+      form_update(rows);
+      if (is_wanted) {
+        apply_pending(next);
+        copy_rest(next, probe.room_for_rest(rows));
+        if (probe.is_enough(band, next, rows)) {
+          return next;
+        }
+      }
+    }
+    return n;
   }
 
   // A = Q B Q^T, so Q = Q_0 Q_1 ...: Q times a block takes the last panel first, Q^T the first.
@@ -100,9 +135,37 @@ class Reduction {
   }
 
  private:
+  // A panel before the first: its reflectors take a random block to the first kBand columns. Rows
+  // behind n stay as they are, zero.
+  [[gnu::always_inline]] inline void turn_to_random_block(std::int64_t n) {
+    T* panel = left_;
+    std::fill_n(panel, order_ * kStrip, T{0});
+    for (std::int64_t row = 0; row < n; ++row) {
+      for (std::int64_t j = 0; j < kBand; j += 4) {
+        const PhiloxBlock words =
+            philox4x32_10({{static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row >> 32U),
+                            static_cast<std::uint32_t>(j), 2}},
+                          0);
+        for (std::int64_t k = 0; k < 4; ++k) {
+          panel[row * kStrip + j + k] = static_cast<T>(words.word[k]) * T{0x1p-31} - T{1};
+        }
+      }
+    }
+    T inverses[kBand];
+    BandPanel<T, kRegisterBytes>::factor(panel, order_, taus_, inverses);
+    scale_reflectors(panel, inverses, order_);
+    form_block_reflector(order_);
+    update_and_multiply(-kBand, order_);
+    form_update(order_);
+  }
+
   [[gnu::always_inline]] inline void restore_reflectors(std::int64_t start, std::int64_t rows) {
-    const T* panel = at(start + kBand, start);
-    const T* inverses = inverses_ + start;
+    scale_reflectors(at(start + kBand, start), inverses_ + start, rows);
+  }
+
+  // reflectors_ from a panel that holds them unscaled.
+  [[gnu::always_inline]] inline void scale_reflectors(const T* panel, const T* inverses,
+                                                      std::int64_t rows) {
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t j = 0; j < kBand; ++j) {
         const T below = panel[i * kStrip + j] * inverses[j];
@@ -242,16 +305,43 @@ class Reduction {
     }
   }
 
+  [[gnu::always_inline]] inline void update_block(std::int64_t start, std::int64_t row,
+                                                  std::int64_t row_count, std::int64_t column,
+                                                  std::int64_t column_count) {
+    for (std::int64_t j = 0; j < column_count; j += kBand) {
+      Product::add(left_ + (row - start) * kStrip, kStrip, 1,
+                   right_ + (column + j - start) * kStrip, kBand, row_count, kStrip,
+                   at(row, column) + j, kStrip);
+    }
+  }
+
+  // Applies the pending update to all that is left at once.
+  [[gnu::always_inline]] inline void apply_pending(std::int64_t start) {
+    for (std::int64_t column = start; column < order_; column += kBand) {
+      for (std::int64_t row = column; row < order_; row += kRowChunk) {
+        update_block(start, row, std::min(kRowChunk, order_ - row), column, kBand);
+      }
+    }
+    is_pending_ = false;
+  }
+
+  // The lower triangle of what is left, behind `start`.
+  [[gnu::always_inline]] inline void copy_rest(std::int64_t start, T* out) {
+    const std::int64_t count = order_ - start;
+    for (std::int64_t row = start; row < order_; ++row) {
+      for (std::int64_t first = start; first <= row; first += kBand) {
+        const std::int64_t length = std::min(kBand, row + 1 - first);
+        std::copy_n(at(row, first), length, out + (row - start) * count + first - start);
+      }
+    }
+  }
+
   [[gnu::always_inline]] inline void block(std::int64_t start, std::int64_t row,
                                            std::int64_t row_count, std::int64_t column,
                                            std::int64_t column_count) {
     T* values = at(row, column);
-    if (start > 0) {
-      for (std::int64_t j = 0; j < column_count; j += kBand) {
-        Product::add(left_ + (row - start) * kStrip, kStrip, 1,
-                     right_ + (column + j - start) * kStrip, kBand, row_count, kStrip, values + j,
-                     kStrip);
-      }
+    if (is_pending_) {
+      update_block(start, row, row_count, column, column_count);
     }
     const std::int64_t trailing = start + kBand;
     const std::int64_t i = (row - trailing) * kBand;
@@ -290,17 +380,19 @@ class Reduction {
         }
       }
     }
+    is_pending_ = true;
   }
 
   std::int64_t order_;
-  T* matrix_;             // trailing matrix in strips
-  T* reflectors_;         // V, rows x kBand
-  T* product_;            // A V T, then W
-  T* scaled_reflectors_;  // V T
-  T* left_;               // pending update, rows x 2 kBand
-  T* right_;              // per kBand columns: 2 kBand x kBand
-  T* triangles_;          // T of every block reflector, kBand x kBand at its first column
-  T* inverses_;           // scales of the reflectors as the panels hold them
+  bool is_pending_ = false;  // left_ right_ is to be added to what is left
+  T* matrix_;                // trailing matrix in strips
+  T* reflectors_;            // V, rows x kBand
+  T* product_;               // A V T, then W
+  T* scaled_reflectors_;     // V T
+  T* left_;                  // pending update, rows x 2 kBand
+  T* right_;                 // per kBand columns: 2 kBand x kBand
+  T* triangles_;             // T of every block reflector, kBand x kBand at its first column
+  T* inverses_;              // scales of the reflectors as the panels hold them
   T taus_[kBand];
   alignas(64) Square triangle_;
 };
@@ -319,6 +411,24 @@ struct ReduceCall {
   [[gnu::always_inline]] inline void run() const {
     Reduction<T, kRegisterBytes> reduction(n, workspace);
     reduction.run(matrix, n, stride, scale, band, stop);
+  }
+};
+
+struct PartCall {
+  const float* matrix;
+  std::int64_t n;
+  std::int64_t stride;
+  float scale;
+  std::span<double> band;
+  float* workspace;
+  BandProbe& probe;
+  const std::stop_token& stop;
+  std::int64_t& columns;
+
+  template <int kRegisterBytes>
+  [[gnu::always_inline]] inline void run() const {
+    Reduction<float, kRegisterBytes> reduction(n, workspace);
+    columns = reduction.run_in_part(matrix, n, stride, scale, band, probe, stop);
   }
 };
 
@@ -373,14 +483,18 @@ void dispatch(const Call& call, SimdLevel level) {
   run_portable(call);
 }
 
+void expects_sizes(std::int64_t n, std::int64_t stride, std::size_t band, std::size_t workspace) {
+  expects(n >= 0 && stride >= n, "matrix stride");
+  expects(static_cast<std::int64_t>(band) >= band_elements(n), "band storage too small");
+  expects(static_cast<std::int64_t>(workspace) >= band_workspace_elements(n),
+          "band workspace too small");
+}
+
 template <typename T>
 void reduce_matrix(const T* matrix, std::int64_t n, std::int64_t stride, T scale,
                    std::span<double> band, std::span<T> workspace, SimdLevel level,
                    const std::stop_token& stop) {
-  expects(n >= 0 && stride >= n, "matrix stride");
-  expects(static_cast<std::int64_t>(band.size()) >= band_elements(n), "band storage too small");
-  expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
-          "band workspace too small");
+  expects_sizes(n, stride, band.size(), workspace.size());
   std::fill(band.begin(), band.end(), 0.0);
   dispatch(ReduceCall<T>{matrix, n, stride, scale, band.data(), workspace.data(), stop}, level);
 }
@@ -409,6 +523,17 @@ void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, d
                     std::span<double> band, std::span<double> workspace, SimdLevel level,
                     const std::stop_token& stop) {
   reduce_matrix(matrix, n, stride, scale, band, workspace, level, stop);
+}
+
+std::int64_t reduce_to_band_in_part(const float* matrix, std::int64_t n, std::int64_t stride,
+                                    float scale, std::span<double> band, std::span<float> workspace,
+                                    BandProbe& probe, SimdLevel level,
+                                    const std::stop_token& stop) {
+  expects_sizes(n, stride, band.size(), workspace.size());
+  std::fill(band.begin(), band.end(), 0.0);
+  std::int64_t columns = 0;
+  dispatch(PartCall{matrix, n, stride, scale, band, workspace.data(), probe, stop, columns}, level);
+  return columns;
 }
 
 void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,

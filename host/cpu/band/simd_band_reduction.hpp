@@ -50,6 +50,37 @@ void reduce_to_band(const double* matrix, std::int64_t n, std::int64_t stride, d
                     std::span<double> band, std::span<double> workspace, SimdLevel level,
                     const std::stop_token& stop = {});
 
+/// Looks at a reduction between its panels, and may end it. Spans are those of the call, in its
+/// scale.
+class BandProbe {
+ public:
+  BandProbe() = default;
+  BandProbe(const BandProbe&) = delete;
+  BandProbe& operator=(const BandProbe&) = delete;
+  virtual ~BandProbe() = default;
+
+  /// The first `columns` columns of the band are final, the block that couples them to the rest
+  /// among them. True where the rest is to be seen.
+  virtual bool wants_rest(std::span<const double> band, std::int64_t columns) = 0;
+  /// Room for `order` x `order` elements.
+  virtual float* room_for_rest(std::int64_t order) = 0;
+  /// The rest, C in Q^T A Q = [[B, E^T], [E, C]], is there: element (i, j), j <= i, at i * order +
+  /// j. True ends the reduction.
+  virtual bool is_enough(std::span<const double> band, std::int64_t columns,
+                         std::int64_t order) = 0;
+};
+
+/// reduce_to_band() from a pseudo-random block of kBand columns, the same in every run, in place of
+/// the first ones of A: after m columns the band is that of block Lanczos, the projection of A on
+/// the Krylov space of the block (Golub and Underwood 1977), by reflectors instead of products. So
+/// the ends of the spectrum are in it long before the reduction is. Asks `probe` after every panel;
+/// returns the columns of the band that are final, n where it went to the end. The factor is not
+/// kept.
+std::int64_t reduce_to_band_in_part(const float* matrix, std::int64_t n, std::int64_t stride,
+                                    float scale, std::span<double> band, std::span<float> workspace,
+                                    BandProbe& probe, SimdLevel level,
+                                    const std::stop_token& stop = {});
+
 /// block = Q block, or Q^T block, where A = Q B Q^T and B is the band that reduce_to_band() left.
 ///
 /// Shapes    block: band_order(n) x count, row-major, count a multiple of kBand; rows beyond n

@@ -54,10 +54,11 @@ std::span<T> factor_in(std::int64_t n, std::span<std::byte> workspace) {
           static_cast<std::size_t>(band_workspace_elements(n))};
 }
 
-template <typename T>
-void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
-           std::span<double> off_diagonal, std::span<std::byte> workspace, BandForm* kept,
-           SimdLevel level, const std::stop_token& stop) {
+/// `reduce` makes the band of 2^-exponent A; returns its final columns.
+template <typename T, typename Reduce>
+std::int64_t solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
+                   std::span<double> off_diagonal, std::span<std::byte> workspace, BandForm* kept,
+                   SimdLevel level, const std::stop_token& stop, const Reduce& reduce) {
   expects(n >= 0 && stride >= n, "matrix stride");
   expects(static_cast<std::int64_t>(diagonal.size()) == n &&
               static_cast<std::int64_t>(off_diagonal.size()) == n,
@@ -66,7 +67,7 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
   expects(workspace.size() >= tridiagonalise_workspace_bytes(n, sizeof(T)),
           "tridiagonalisation workspace too small");
   if (n == 0) {
-    return;
+    return n;
   }
   const double largest = largest_magnitude(matrix, n, stride);
   if (kept != nullptr) {
@@ -76,7 +77,7 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
   if (!(largest > 0.0)) {
     std::fill(diagonal.begin(), diagonal.end(), largest);
     std::fill(off_diagonal.begin(), off_diagonal.end(), largest);
-    return;
+    return n;
   }
   // Entries below 1: sums of n squares are far from overflow, and what underflows when squared is
   // below any rounding error.
@@ -84,8 +85,10 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
                                   std::numeric_limits<T>::max_exponent);
   const std::span<double> band(reinterpret_cast<double*>(workspace.data()),
                                static_cast<std::size_t>(band_elements(n)));
-  reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band,
-                 factor_in<T>(n, workspace), level, stop);
+  const std::int64_t columns = reduce(exponent, band, factor_in<T>(n, workspace));
+  if (columns < n) {
+    return columns;
+  }
   if (kept != nullptr) {
     std::copy(band.begin(), band.end(), kept->band.begin());
     kept->exponent = exponent;
@@ -95,6 +98,19 @@ void solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<doubl
     diagonal[i] = std::ldexp(diagonal[i], exponent);
     off_diagonal[i] = std::ldexp(off_diagonal[i], exponent);
   }
+  return n;
+}
+
+template <typename T>
+void solve_whole(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
+                 std::span<double> off_diagonal, std::span<std::byte> workspace, BandForm* kept,
+                 SimdLevel level, const std::stop_token& stop) {
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop,
+        [&](int exponent, std::span<double> band, std::span<T> factor) {
+          reduce_to_band(matrix, n, stride, static_cast<T>(std::ldexp(1.0, -exponent)), band,
+                         factor, level, stop);
+          return n;
+        });
 }
 
 }  // namespace
@@ -117,14 +133,31 @@ void tridiagonalise(const float* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<std::byte> workspace, BandForm* kept, SimdLevel level,
                     const std::stop_token& stop) {
-  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
+  solve_whole(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
 }
 
 void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<std::byte> workspace, BandForm* kept, SimdLevel level,
                     const std::stop_token& stop) {
-  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
+  solve_whole(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
+}
+
+std::int64_t tridiagonalise_in_part(const float* matrix, std::int64_t n, std::int64_t stride,
+                                    std::span<double> diagonal, std::span<double> off_diagonal,
+                                    std::span<std::byte> workspace, TridiagonalProbe& probe,
+                                    SimdLevel level, const std::stop_token& stop) {
+  return solve(matrix, n, stride, diagonal, off_diagonal, workspace, nullptr, level, stop,
+               [&](int exponent, std::span<double> band, std::span<float> factor) {
+                 probe.begin(exponent);
+                 const std::int64_t columns = reduce_to_band_in_part(
+                     matrix, n, stride, static_cast<float>(std::ldexp(1.0, -exponent)), band,
+                     factor, probe, level, stop);
+                 if (columns == n) {
+                   probe.end(band);
+                 }
+                 return columns;
+               });
 }
 
 }  // namespace vindex::cpu

@@ -1,6 +1,7 @@
 // Owns the tridiagonalisation of a symmetric matrix, values only: dense to band to tridiagonal.
 #pragma once
 
+#include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/simd_level.hpp"
 
 #include <cstddef>
@@ -46,5 +47,21 @@ void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<double> diagonal, std::span<double> off_diagonal,
                     std::span<std::byte> workspace, BandForm* kept = nullptr,
                     SimdLevel level = best_simd_level(), const std::stop_token& stop = {});
+
+/// What ends a tridiagonalisation early, in units of 2^exponent of the matrix.
+class TridiagonalProbe : public BandProbe {
+ public:
+  virtual void begin(int exponent) = 0;
+  /// The band of the whole matrix, before it is reduced further: it went to the end.
+  virtual void end(std::span<const double> band) = 0;
+};
+
+/// tridiagonalise() of reduce_to_band_in_part(). Returns the columns that were reduced; where they
+/// are fewer than n, `probe` said so, and the diagonals are not written.
+std::int64_t tridiagonalise_in_part(const float* matrix, std::int64_t n, std::int64_t stride,
+                                    std::span<double> diagonal, std::span<double> off_diagonal,
+                                    std::span<std::byte> workspace, TridiagonalProbe& probe,
+                                    SimdLevel level = best_simd_level(),
+                                    const std::stop_token& stop = {});
 
 }  // namespace vindex::cpu

@@ -6,6 +6,8 @@
 
 #include "core/parallel.hpp"
 #include "decode/encoding.hpp"
+#include "engine/matrix_loader.hpp"
+#include "engine/passing_bytes.hpp"
 #include "engine/unit_stream.hpp"
 #include "measure/judgement.hpp"
 #include "model/selection.hpp"
@@ -62,6 +64,18 @@ measure::StoredShape shape_b(const JobPair& pair) {
 
 bool is_plain(const JobPair& pair) {
   return pair.matrices.parts_a.empty() && pair.matrices.parts_b.empty() && pair.order.height == 0;
+}
+
+/// True where both sides' rows can pass by side by side, once: of two matrices as they are stored,
+/// each a run of rows in a local file.
+bool can_pass(const JobPair& pair, const engine::OpenModel& a, const engine::OpenModel& b) {
+  const auto is_run_of_rows = [](const model::MatrixRecord& matrix,
+                                 const engine::OpenModel& model) {
+    return decode::code_layout(matrix.encoding.scheme) == decode::CodeLayout::kRows &&
+           engine::source_of(model.files, matrix.codes.tensor).descriptor() >= 0;
+  };
+  return is_plain(pair) && pair.a.transposed == pair.b.transposed && is_run_of_rows(pair.a, a) &&
+         is_run_of_rows(pair.b, b);
 }
 
 /// True where a back end may take both at once: of one shape, orientation and encoding on each
@@ -158,6 +172,12 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
     work.workspace = work.min_workspace = work.streamed_workspace = comparing.decoded + own;
     // Slabs below an arranged input are encoded in at most twice the bytes of float32.
     work.streamed = comparing.decoded + comparing.encoded + companions + 3 * own;
+    if (can_pass(pair, a_, b_)) {
+      work.reading = engine::Reading::kPassing;
+      work.pieces = engine::PassingBytes::window_memory(pair.a.codes.bytes) +
+                    engine::PassingBytes::window_memory(pair.b.codes.bytes) + comparing.encoded +
+                    companions;
+    }
     return work;
   }
   work.cost += engine::measuring_cost(pair.a.rows, pair.a.cols, request.options) *

@@ -4,6 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <emulated/execution.hpp>
 #include <source_location>
@@ -41,6 +44,24 @@ namespace vindex::kernels::device {
 
 inline unsigned char* dynamic_shared() { return emulated::shared_memory(); }
 
+template <typename Real>
+void store_shared_if(Real* pointer, Real value, bool store) {
+  if (store) {
+    *pointer = value;
+  }
+}
+inline void meet(int id, int threads,
+                 std::source_location where = std::source_location::current()) {
+  emulated::named_barrier(id, threads, true, where);
+}
+/// As the device: the upper half of the number, 20 bits behind the point, is all there is.
+inline double rough(double exact) {
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(exact) & 0xFFFFFFFF00000000U);
+}
+inline double rough_reciprocal(double value) { return rough(1.0 / value); }
+inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(value)); }
+inline void keep_in_register(int& /*value*/) {}
+
 void copy_async_16(void* shared, const void* global,
                    std::source_location where = std::source_location::current());
 void copy_async_16_or_zero(void* shared, const void* global, bool copy,
@@ -52,8 +73,20 @@ void copy_async_wait() {
   emulated::wait_copies(Pending);
 }
 
+inline void store_streaming_16(float* global, const float (&values)[4]) {
+  std::copy(values, values + 4, global);
+}
+inline int warp_of_block() {
+  return __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / 32, 0);
+}
+
 inline void mma_f16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                     std::source_location where = std::source_location::current()) {
+  emulated::mma_f16(d, a, b, where);
+}
+inline void mma_f16_fresh(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                          std::source_location where = std::source_location::current()) {
+  std::fill(d, d + 4, 0.0F);
   emulated::mma_f16(d, a, b, where);
 }
 inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
