@@ -148,6 +148,12 @@ std::vector<Way> ways() {
   return all;
 }
 
+TEST(GramBf16Test, IsFastWhereItWasMeasuredToBe) {
+  EXPECT_TRUE(gram_bf16_is_fast(SimdLevel::kAvx512Bf16, true));
+  EXPECT_FALSE(gram_bf16_is_fast(SimdLevel::kAvx512Bf16, false));
+  EXPECT_FALSE(gram_bf16_is_fast(SimdLevel::kAvx512, true));
+}
+
 TEST(GramBf16Test, Bfloat16BothOrientationsAtAwkwardSizes) {
   const std::pair<std::int64_t, std::int64_t> shapes[] = {{300, 37}, {1, 5}, {1031, 16}, {33, 210}};
   for (const auto& [rows, cols] : shapes) {

@@ -9,7 +9,8 @@
 // after the products as in DeepGEMM.
 //
 // Why not decode to float32 and take syrk: vdpbf16ps does two products where an FMA does one, on
-// operands of half the bytes, and code times scale need not be rounded to float32. Why segments: a
+// operands of half the bytes, and code times scale need not be rounded to float32. Where it is not
+// issued as often as an FMA, syrk is taken: gram_bf16_is_fast(). Why segments: a
 // single float32 sum over the long side errs by its length.
 #include "simd_gram_bf16.hpp"
 
@@ -269,7 +270,9 @@ bool gram_bf16_takes(const decode::EncodedMatrix& slab, bool contract_rows) {
          length >= kMinScaleBlock && length % 2 == 0;
 }
 
-bool gram_bf16_is_fast(SimdLevel level) { return level >= SimdLevel::kAvx512Bf16; }
+bool gram_bf16_is_fast(SimdLevel level, bool by_amd) {
+  return level >= SimdLevel::kAvx512Bf16 && by_amd;
+}
 
 std::size_t gram_bf16_workspace_bytes(std::int64_t n, bool by_tiles) {
   const auto padded = static_cast<std::size_t>(held_panels(n, by_tiles) * kPanelWidth);
