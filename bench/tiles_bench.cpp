@@ -43,6 +43,7 @@ struct Weights {
   std::string label;
   std::unique_ptr<bench::EncodedWeights> encoded;
   std::vector<float> decoded;
+  int parts = 0;  ///< of bfloat16 that a weight needs; 0: more than two
 };
 
 /// 64-byte aligned bytes whose pages are in place.
@@ -93,7 +94,7 @@ void multiply(const Weights& weights, Way way, Space& space) {
                             .rows = std::min(kChunk, matrix.rows - first),
                             .cols = n};
     if (tiles != nullptr) {
-      cpu::add_split_gram(tile, true, space.sums(), space.work(), tiles);
+      cpu::add_split_gram(tile, weights.parts, true, space.sums(), space.work(), tiles);
     } else {
       cpu::add_to_gram(tile, true, space.sums());
     }
@@ -207,7 +208,7 @@ Shape shape_of(const std::string& text) {
 int run(int argc, char** argv) {
   CLI::App app{"tiles_bench: Gram matrices by the matrix unit, by vectors and by OpenBLAS"};
   std::vector<std::string> shapes = {"7168x2048", "2048x2048"};
-  std::vector<std::string> encodings = {"BF16", "F8_E4M3/128x128", "INT4/g32", "Q8_0", "F32"};
+  std::vector<std::string> encodings = {"BF16", "F8_E4M3/128x128", "INT4/g32", "F16"};
   std::vector<int> threads = {1, 8};
   double seconds = 30.0;
   bool json = false;
@@ -237,6 +238,8 @@ int run(int argc, char** argv) {
                                                           shape.cols, 1, "trained");
     one.decoded.resize(static_cast<std::size_t>(shape.rows * shape.cols));
     decode::decode_matrix(one.encoded->matrix(), one.decoded.data(), shape.cols);
+    one.parts = cpu::split_parts_of(
+        {.values = one.decoded.data(), .rows = shape.rows, .cols = shape.cols}, cpu::kMaxParts);
   });
   std::int64_t widest = 0;
   for (const Weights& one : weights) {
@@ -259,10 +262,11 @@ int run(int argc, char** argv) {
       if (w % encodings.size() == 0) {
         add_gram_case(one, Way::kLibrary, count, spaces, peak, cases);
       }
-      if (cpu::gram_bf16_is_fast() && cpu::gram_bf16_takes(one.encoded->matrix(), true)) {
+      const bool is_of_codes = cpu::gram_bf16_takes(one.encoded->matrix(), true);
+      if (cpu::best_simd_level() >= cpu::SimdLevel::kAvx512Bf16 && is_of_codes) {
         add_gram_case(one, Way::kVectors, count, spaces, peak, cases);
       }
-      if (choice.is_used) {
+      if (choice.is_used && (is_of_codes || one.parts > 0)) {
         add_gram_case(one, Way::kUnit, count, spaces, peak, cases);
       }
       add_spectrum_case(one, Way::kVectors, count, *plain, place, period, cases);

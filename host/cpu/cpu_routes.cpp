@@ -71,7 +71,7 @@ void set_diagonal(WorkArray<double>& norms, float* gram) {
 }
 
 /// Fills the upper triangle of `gram`. Weights that are exact in bfloat16 take the faster kernel in
-/// a pass that changes nothing; with a matrix unit all others take theirs.
+/// a pass that changes nothing; with a matrix unit others too that it multiplies faster.
 template <typename Real>
 void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                 Workspace& workspace, Real* gram, double& seconds) {
@@ -109,11 +109,15 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     const Stopwatch watch(seconds);
     if constexpr (kWide) {
       add_to_gram(tile, plan.row_slabs, wide.data(), gram);
-    } else if (plan.tiles != nullptr) {
-      add_split_gram(tile, plan.row_slabs, gram, pack_into(split_gram_workspace_bytes(p)),
-                     plan.tiles, best_simd_level(), workspace.stop());
     } else {
-      add_to_gram(tile, plan.row_slabs, gram);
+      const int parts =
+          plan.tiles == nullptr ? 0 : split_parts_of(tile, max_split_parts(plan.long_side));
+      if (parts == 0) {
+        add_to_gram(tile, plan.row_slabs, gram);
+      } else {
+        add_split_gram(tile, parts, plan.row_slabs, gram, pack_into(split_gram_workspace_bytes(p)),
+                       plan.tiles, best_simd_level(), workspace.stop());
+      }
     }
   };
   const auto use_slab = [&](const decode::EncodedMatrix& slab) {

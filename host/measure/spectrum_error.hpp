@@ -53,9 +53,7 @@ double root_error(double s, double error);
 /// and the result to an accumulator, all in float32. Over d contracted indices of random signs the
 /// squares of its roundings come to (9.5 + d / 64) d of a term's, those of one running sum to d / 2
 /// times d: at 256 a third of the error. It is answered for as a running sum of that depth, since
-/// what it saves is a small part of the reduction's rounding behind it. Weights are split exactly;
-/// the products of parts that are left out come to less than 2^-25 of a product, with a sign of
-/// their own.
+/// what it saves is a small part of the reduction's rounding behind it. Weights are split exactly.
 struct GramArithmetic {
   double unit = 0x1p-24;            ///< relative precision of products, sums and the Gram's entries
   std::int64_t depth = 256;         ///< of the long side, summed before it is added to the Gram

@@ -9,8 +9,8 @@
 // word = bf16(w(k, i)) | bf16(w(k + 1, i)) << 16, k = 2 pair. What is missing is zero, the last
 // panel of an odd number included: panels are multiplied in twos.
 //
-// A weight of more than 8 significant bits is a sum of parts, w = h + m + l, each exact in
-// bfloat16; every part is an operand of its own. Products of parts are exact and summed from the
+// A weight of more than 8 significant bits, up to 16, is a sum of two parts, w = h + m, each exact
+// in bfloat16; every part is an operand of its own. Products of parts are exact and summed from the
 // smallest on, so that only those of h times h are rounded at the size of the sum.
 #pragma once
 
@@ -31,7 +31,7 @@ namespace vindex::cpu {
 /// Pairs of contracted indices in a tile.
 inline constexpr std::int64_t kTilePairs = 16;
 inline constexpr std::int64_t kTileWords = kTilePairs * kPanelWidth;
-inline constexpr std::int64_t kMaxParts = 3;
+inline constexpr int kMaxParts = 2;
 
 /// A run of contracted indices summed in one accumulator, and the scales of its weights.
 struct TileSegment {
@@ -66,21 +66,14 @@ struct TileOperands {
 /// choose_matrix_unit() says so.
 TileProduct amx_tile_product();
 
-/// The products that a sum of `parts` parts needs: all for two, so that weights of 16 significant
-/// bits are multiplied exactly; for three without those of relative size 2^-25 and below, which is
-/// less than float32 rounds of one product.
+/// The products of weights of one or two parts: all, so that nothing of them is left out.
 inline std::span<const PartProduct> part_products(int parts) {
   static constexpr PartProduct kOne[] = {{0, 0}};
   static constexpr PartProduct kTwo[] = {{1, 1}, {0, 1}, {1, 0}, {0, 0}};
-  static constexpr PartProduct kThree[] = {{0, 2}, {2, 0}, {1, 1}, {0, 1}, {1, 0}, {0, 0}};
-  switch (parts) {
-    case 1:
-      return kOne;
-    case 2:
-      return kTwo;
-    default:
-      return kThree;
+  if (parts == 1) {
+    return kOne;
   }
+  return kTwo;
 }
 
 /// Two by two tiles of sums: [row panel][column panel].

@@ -40,7 +40,7 @@ struct SvdPlan {
   bool keep_decoded = false;              ///< float32 weights stay for a second pass
   bool may_escalate = false;              ///< memory is there for what may follow kGram32
   bool library_only = false;              ///< OpenBLAS and LAPACK alone, none of our kernels
-  TileProduct tiles = nullptr;            ///< multiplies float32 Gram matrices; null: vectors do
+  TileProduct tiles = nullptr;            ///< multiplies what it is faster for; null: nothing
   std::uint64_t workspace_bytes = 0;      ///< upper bound, streamed slabs and library included
   std::uint64_t min_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
   std::uint64_t library_bytes = 0;        ///< of these: packing buffers inside OpenBLAS
