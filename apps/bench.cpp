@@ -190,10 +190,10 @@ void add_bench(CLI::App& app, Session& session) {
   verb->add_option("--modes", flags->modes, "fast, default, strict")
       ->delimiter(',')
       ->check(CLI::IsMember({"fast", "default", "strict"}));
-  verb->add_option(
-          "--spectra", flags->spectra,
-          "Kinds of spectrum: trained, noise, powerlaw, spiked, rowscale; trained and noise "
-          "for the mode default, else noise")
+  verb->add_option("--spectra", flags->spectra,
+                   "Kinds of spectrum: trained, noise, powerlaw, spiked, rowscale, geometric, "
+                   "steep, cluster, "
+                   "dead; trained and noise for the mode default, else noise")
       ->delimiter(',')
       ->check(CLI::IsMember(bench::known_spectra()));
   verb->add_option("--routes,--svd-route", flags->routes, "auto, library, ...: SVD routes")

@@ -25,6 +25,7 @@
 #include <exception>
 #include <fcntl.h>
 #include <filesystem>
+#include <malloc.h>
 #include <memory>
 #include <new>
 #include <sstream>
@@ -326,9 +327,23 @@ struct LastWords {
 };
 [[gnu::init_priority(101)]] const LastWords kLastWords;
 
+/// Pages that were freed are taken again, not fresh ones, whose first touch costs several times as
+/// much, most of all in a virtual machine. Left alone, the C library finds these limits by what is
+/// freed, too slowly for runs whose matrices are all alike: it gives every one's workspace back.
+/// They are the highest that it comes to by itself, so that no more is kept than it may keep
+/// anyway.
+void keep_freed_pages() {
+#ifdef __GLIBC__
+  constexpr int kLargestInHeap = 32 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kLargestInHeap);
+  ::mallopt(M_TRIM_THRESHOLD, 2 * kLargestInHeap);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_pages();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is then an ordinary error of write()
   keep_standard_descriptors();

@@ -11,7 +11,7 @@ decode` (one thread; so many as there are cores are taken to be that much faster
     1 / (1 / read + 1 / (cores x decode))     in GB of stored bytes per second
 
 `compare` counts the bytes of both models over its whole run, from the start of the process to its end. Samples alternate, those of an older program
-(--former) among them; the share is of medians. --first-in-line runs what is timed at a real-time priority (chrt, root), for machines that others use
+(--former) among them; what they are held against is measured after the first and after the last; the share is of medians. --first-in-line runs what is timed at a real-time priority (chrt, root), for machines that others use
 meanwhile. Standard library alone.
 """
 import argparse
@@ -74,6 +74,8 @@ def main():
         label, bytes_each = STORED[encoding]
         models = [folder / f"{side}-{encoding}" for side in "ab"]
         for seed, model in enumerate(models):
+            if model.exists():
+                continue  # of a run that was stopped
             call("synth", f"layer:{arguments.experts}x{ROWS}x{COLS}:{encoding}", "-o", model, "--seed", seed + 1, line=[])
         files = [path for model in models for path in model.rglob("*.safetensors")]
         size = sum(path.stat().st_size for path in files)
@@ -87,12 +89,14 @@ def main():
 
         for program in programs.values():
             compare(program)  # once unmeasured: machines that are virtual first have to find the memory
-        for _ in range(arguments.repeats):
+        for turn in range(arguments.repeats):
+            for name, program in programs.items():
+                samples[name].append(compare(program))
+            if 0 < turn < arguments.repeats - 1:
+                continue  # its samples of the disk take long
             read = best("read", "page-cache", "--sections", "read", "--model", models[0])
             decode = best("decode", "", "--sections", "decode", "--encodings", label) * bytes_each / 4.0
             limits.append(1.0 / (1.0 / read + 1.0 / (cores * decode)))
-            for name, program in programs.items():
-                samples[name].append(compare(program))
         limit = statistics.median(limits)
         for name, rates in samples.items():
             share = statistics.median(rates) / limit

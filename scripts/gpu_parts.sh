@@ -199,10 +199,11 @@ hold() { ours "$stage/programs/gpu_probe" --hold "$1"; }
 probe() { ours "$stage/programs/gpu_probe" --only "$1" --seconds "$2" --samples 5 --json >"$raw/$3.json"; }
 
 # Runs one benchmark with a time limit of its own and keeps its document for the merge; where it is stopped, the rows so
-# far.
+# far. VINDEX_BENCH_CASES: only these of them.
 bench_case() {
   local name="$1" limit="$2" status=0
   shift 2
+  [[ -z "${VINDEX_BENCH_CASES:-}" || " $VINDEX_BENCH_CASES " == *" $name "* ]] || return 0
   echo "-- $name"
   ours_within "$limit" "$stage/programs/vindex" bench --backend "$backend" --json --folder "$scratch" "$@" >"$raw/$name.json" ||
     status=$?
@@ -239,9 +240,10 @@ end_to_end() { bench_case end-to-end 110 --sections read,end-to-end --synth laye
 # A forward pass against the host's, and its time.
 trace() { python3 scripts/gpu_trace.py "$stage/vindex" "$scratch/trace" --backend "$backend"; }
 
+# VINDEX_PEERS_SECONDS, VINDEX_PEERS_SPECTRA: less of them.
 peers() {
   python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 10 --answer-seconds 45 \
-    --time-limit 220 --spectra trained,noise -o "$raw/peers.json"
+    --time-limit "${VINDEX_PEERS_SECONDS:-220}" --spectra "${VINDEX_PEERS_SPECTRA:-trained,noise}" -o "$raw/peers.json"
 }
 
 "$@"

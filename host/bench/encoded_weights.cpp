@@ -5,11 +5,13 @@
 #include "decode/encode.hpp"
 #include "decode/encoding_table.hpp"
 #include "synth/make_model.hpp"
+#include "synth/recipe.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -30,12 +32,52 @@ class Generator {
   std::uint64_t state_;
 };
 
+/// Planted spectra that are hard for a float32 Gram matrix; empty: not one of them.
+std::vector<double> hard_spectrum(const std::string& spectrum, std::int64_t p) {
+  const auto value = [&](double i, double last) {
+    if (spectrum == "geometric") {
+      return std::pow(1e-3, i / last);
+    }
+    if (spectrum == "steep") {
+      return 1.0 / (1.0 + i);
+    }
+    return i > 0.0 ? 1e-3 : 1.0;
+  };
+  std::vector<double> sigma;
+  if (spectrum == "geometric" || spectrum == "steep" || spectrum == "cluster") {
+    for (std::int64_t i = 0; i < p; ++i) {
+      sigma.push_back(
+          value(static_cast<double>(i), static_cast<double>(std::max<std::int64_t>(p - 1, 1))));
+    }
+  }
+  return sigma;
+}
+
+/// Noise of which every eighth row and every eighth column is zero.
+std::vector<float> noise_with_dead_lines(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+  constexpr std::int64_t kEvery = 8;
+  std::vector<float> values = noise(rows * cols, seed);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < cols; c += r % kEvery == 0 ? 1 : kEvery) {
+      values[static_cast<std::size_t>(r * cols + c)] = 0.0F;
+    }
+  }
+  return values;
+}
+
 std::vector<float> weights_of(const std::string& spectrum, std::int64_t rows, std::int64_t cols,
                               std::uint64_t seed) {
   if (spectrum == "noise") {
     return noise(rows * cols, seed);
   }
+  if (spectrum == "dead") {
+    return noise_with_dead_lines(rows, cols, seed);
+  }
   std::vector<float> values(static_cast<std::size_t>(rows * cols));
+  if (const auto sigma = hard_spectrum(spectrum, std::min(rows, cols)); !sigma.empty()) {
+    synth::plant_spectrum(seed, sigma, rows, cols, values.data());
+    return values;
+  }
   synth::draw_matrix(spectrum, seed, rows, cols, values);
   return values;
 }
@@ -43,7 +85,8 @@ std::vector<float> weights_of(const std::string& spectrum, std::int64_t rows, st
 }  // namespace
 
 std::vector<std::string> known_spectra() {
-  return {"trained", "noise", "powerlaw", "spiked", "rowscale"};
+  return {"trained",   "noise", "powerlaw", "spiked", "rowscale",
+          "geometric", "steep", "cluster",  "dead"};
 }
 
 std::vector<float> noise(std::int64_t count, std::uint64_t seed) {

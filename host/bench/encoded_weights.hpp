@@ -20,14 +20,16 @@ std::vector<decode::Encoding> known_encodings();
 /// Errors: UsageError E-ENCODING naming those it knows.
 decode::Encoding encoding_of(const std::string& label);
 
-/// Spectra that weights can have: "trained" first, "noise", and the other kinds of a synthetic
-/// layer (docs/synth.md).
+/// Spectra that weights can have: "trained" first, "noise", the other kinds of a synthetic layer
+/// (docs/synth.md), and those that a float32 Gram loses most of: "geometric" (falling to s_1/1000),
+/// "steep" (s_i ~ 1/i), "cluster" (one value, all others 1/1000 of it), "dead" (noise of which
+/// every eighth row and column is zero).
 std::vector<std::string> known_spectra();
 
 /// One rows x cols matrix with the bytes it points into.
 class EncodedWeights {
  public:
-  /// Weights of `spectrum` (noise: of standard deviation 0.02; the others as in a synthetic layer)
+  /// Weights of `spectrum` (noise: of standard deviation 0.02; others as in a synthetic layer)
   /// where the encoding can be written, and seeded codes with constant scales where it can only be
   /// read (`has_spectrum()` says which): good for decoding, not for spectra. Errors: UsageError
   /// E-SHAPE where the encoding cannot store rows of `cols` weights, E-SYNTH-SPEC for a spectrum

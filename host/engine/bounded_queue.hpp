@@ -14,6 +14,11 @@ namespace vindex::engine {
 
 /// Many producers, many consumers. Thread-safe. Holds at most `limit` items, and of items with a
 /// weight at most `weight_limit` altogether (one item always fits, however heavy).
+///
+/// An item wakes one consumer, and room one producer, who wakes the next where he leaves some: a
+/// hundred threads that wait for one item would otherwise run for it each time. A producer whose
+/// item is too heavy for the room goes on waiting, and others behind him with him, until more is
+/// taken; into an empty queue everything fits, so none waits for ever.
 template <typename T>
 class BoundedQueue {
  public:
@@ -23,36 +28,44 @@ class BoundedQueue {
 
   /// Waits for room. False (and `item` is dropped) where the queue was closed.
   bool push(T item, std::uint64_t weight = 0) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || has_room(weight); });
-    if (closed_) {
-      return false;
+    bool more = false;
+    {
+      std::unique_lock lock(mutex_);
+      room_.wait(lock, [&] { return closed_ || has_room(weight); });
+      if (closed_) {
+        return false;
+      }
+      items_.emplace_back(std::move(item), weight);
+      weight_ += weight;
+      more = has_room(0);
     }
-    items_.emplace_back(std::move(item), weight);
-    weight_ += weight;
-    changed_.notify_all();
+    filled_.notify_one();
+    if (more) {
+      room_.notify_one();
+    }
     return true;
   }
 
   /// Waits for an item; nothing once the queue is closed and empty.
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    return take();
+    filled_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    return take(lock);
   }
 
   /// An item within `timeout`, or nothing (closed and empty, or timed out: ask finished()).
   template <typename Duration>
   std::optional<T> pop_for(Duration timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
-    return take();
+    filled_.wait_for(lock, timeout, [&] { return closed_ || !items_.empty(); });
+    return take(lock);
   }
 
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    changed_.notify_all();
+    filled_.notify_all();
+    room_.notify_all();
   }
 
   bool finished() {
@@ -66,19 +79,21 @@ class BoundedQueue {
                               weight <= weight_limit_ - weight_);
   }
 
-  std::optional<T> take() {
+  std::optional<T> take(std::unique_lock<std::mutex>& lock) {
     if (items_.empty()) {
       return std::nullopt;
     }
     std::optional<T> item(std::move(items_.front().first));
     weight_ -= items_.front().second;
     items_.pop_front();
-    changed_.notify_all();
+    lock.unlock();
+    room_.notify_one();
     return item;
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable filled_;  ///< an item, or closed
+  std::condition_variable room_;    ///< an item less, or closed
   std::deque<std::pair<T, std::uint64_t>> items_;
   std::size_t limit_;
   std::uint64_t weight_limit_;

@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kPartSeconds = 30.0;         ///< work lost to a kill at most
 constexpr double kPublishSeconds = 9.0 * 60;  ///< the contract says ten minutes
+constexpr double kQuietSeconds = 1.0;         ///< a run that is over by then leaves no news of it
 
 /// What the threads of a run touch; it outlives them, whatever ends the run.
 struct Shared {
@@ -370,6 +371,9 @@ class Runner {
     }
     if (hooks_.progress) {
       hooks_.progress(snapshot_);
+    }
+    if (snapshot_.elapsed_seconds < kQuietSeconds) {
+      return;
     }
     store_->show_progress(
         {.elapsed_seconds = snapshot_.elapsed_seconds,

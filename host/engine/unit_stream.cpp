@@ -17,14 +17,15 @@ namespace {
 /// An input whose bytes are on their way to a slot.
 class SlotInput final : public measure::MatrixInput {
  public:
-  SlotInput(UnitSlots& slots, std::size_t number)
-      : slots_(slots), number_(number), key_(engine::sign_flip_key(slots.record(number))) {}
+  SlotInput(UnitSlots& slots, std::size_t number) : slots_(slots), number_(number) {}
 
   const decode::Encoding& encoding() const override { return record().encoding; }
   std::int64_t rows() const override { return record().stored_rows(); }
   std::int64_t cols() const override { return record().stored_cols(); }
   bool transposed() const override { return record().transposed; }
-  std::uint64_t sign_flip_key() const override { return key_; }
+  /// A digest, made when asked: few runs draw signs, and one thread begins the units of all
+  /// workers.
+  std::uint64_t sign_flip_key() const override { return engine::sign_flip_key(record()); }
   bool in_memory() const override { return !released_; }
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
     return released_ ? again().row_slab(first, count)
@@ -51,7 +52,6 @@ class SlotInput final : public measure::MatrixInput {
 
   UnitSlots& slots_;
   std::size_t number_;
-  std::uint64_t key_;
   std::atomic<bool> released_{false};
   std::unique_ptr<measure::MatrixInput> again_;
 };

@@ -5,6 +5,7 @@
 #include "core/stop.hpp"
 #include "core/threads.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 #include <mutex>
@@ -15,14 +16,15 @@ namespace vindex::engine {
 
 namespace {
 
-/// Units so small that handing them over counts are read further ahead.
+/// Units so small that handing them over counts are read at least so far ahead.
 constexpr std::size_t kSmallUnitsAhead = 64;
 constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
 
 /// The weight of a unit in the queue of those that are ready; kWeightLimit of them fit.
 constexpr std::uint64_t kWeightLimit = 1U << 20U;
 std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
-  return kWeightLimit / (unit.staging_bytes <= kSmallUnitBytes ? kSmallUnitsAhead : ahead);
+  return kWeightLimit /
+         (unit.staging_bytes <= kSmallUnitBytes ? std::max(kSmallUnitsAhead, ahead) : ahead);
 }
 
 }  // namespace

@@ -91,12 +91,16 @@ class BulkReader::State {
     std::list<Request> waiting(std::make_move_iterator(requests.begin()),
                                std::make_move_iterator(requests.end()));
     lane_.submit(std::move(batches));
+    const std::size_t count = waiting.size();
     {
       const std::lock_guard lock(mutex_);
       if (!stopped_) {
         pending_.splice(pending_.end(), waiting);
-        changed_.notify_all();
       }
+    }
+    // A thread for each request and no more: the others would find nothing.
+    for (std::size_t i = 0; waiting.empty() && i < std::min(count, workers_.size()); ++i) {
+      changed_.notify_one();
     }
     for (Request& request : waiting) {
       request.job->finish(stopped_error());

@@ -13,6 +13,7 @@ namespace vindex::measure {
 namespace {
 
 constexpr std::int64_t kTileValues = 64 << 10;  ///< decoded at a time: 256 KiB stay in the cache
+constexpr std::int64_t kChunkRows = 4;          ///< decoded at a time of long rows: 16 KiB
 constexpr std::int64_t kReadValues = 1 << 20;   ///< read at a time where nothing is in memory
 constexpr std::int64_t kMinTurnedRows = 64;     ///< of codes that lie in columns
 /// Rows whose products with stored columns are summed in float32, one after the other.
@@ -25,18 +26,27 @@ std::int64_t padded(std::int64_t length) {
   return (length + kScoreLanes - 1) / kScoreLanes * kScoreLanes;
 }
 
-/// Rows that are decoded together.
-std::int64_t tile_rows(const decode::Encoding& encoding, std::int64_t cols) {
+/// Rows and columns that are decoded together.
+struct Tile {
+  std::int64_t rows = 0, cols = 0;
+};
+
+/// Where a row's blocks lie one behind the other, a tile is a chunk of a few rows, which the
+/// nearest cache holds between decoding and summing; elsewhere it is of whole rows.
+Tile tile_of(const decode::Encoding& encoding, std::int64_t cols) {
+  const bool lies_in_rows = decode::code_layout(encoding.scheme) == decode::CodeLayout::kRows;
+  if (lies_in_rows && cols > kScoreChunk &&
+      kScoreChunk % std::max<std::int64_t>(1, decode::column_granularity(encoding)) == 0) {
+    return {kChunkRows, kScoreChunk};
+  }
   const std::int64_t rows =
       std::max<std::int64_t>(2, kTileValues / std::max<std::int64_t>(cols, 1));
-  return decode::code_layout(encoding.scheme) == decode::CodeLayout::kRows
-             ? rows
-             : std::max(rows, kMinTurnedRows);
+  return {lies_in_rows ? rows : std::max(rows, kMinTurnedRows), cols};
 }
 
 /// Rows that are read together.
 std::int64_t read_rows(const decode::Encoding& encoding, std::int64_t cols) {
-  return std::max(tile_rows(encoding, cols), kReadValues / std::max<std::int64_t>(cols, 1));
+  return std::max(tile_of(encoding, cols).rows, kReadValues / std::max<std::int64_t>(cols, 1));
 }
 
 /// Columns that are read together: whole blocks of codes.
@@ -66,47 +76,91 @@ void sum_again(const float* row, std::int64_t step, const QueryVectors& queries,
 
 bool is_doubtful(double square) { return !(square >= kMinSquare && square <= kLargestSquare); }
 
+/// Features that are stored rows, a tile of them at a time.
+class RowTiles {
+ public:
+  RowTiles(const decode::Encoding& encoding, std::int64_t cols, const QueryVectors& queries)
+      : queries_(queries),
+        tile_(tile_of(encoding, cols)),
+        stride_(padded(tile_.cols)),
+        decoded_(static_cast<std::size_t>(tile_.rows * stride_)),
+        scores_(static_cast<std::size_t>(tile_.rows * queries.count())),
+        squares_(static_cast<std::size_t>(tile_.rows)) {}
+
+  std::int64_t rows() const { return tile_.rows; }
+  const double* scores() const { return scores_.data(); }
+  const double* squares() const { return squares_.data(); }
+
+  /// Scores of `count` rows of `read`, at most rows(), `step` apart from `first` on.
+  void score(const decode::EncodedMatrix& read, std::int64_t first, std::int64_t step,
+             std::int64_t count) {
+    std::fill_n(scores_.begin(), count * queries_.count(), 0.0);
+    std::fill_n(squares_.begin(), count, 0.0);
+    for (std::int64_t col = 0; col < read.cols; col += tile_.cols) {
+      const std::int64_t width = std::min(tile_.cols, read.cols - col);
+      decode(read, first, step, count, col, width);
+      score_kernels().rows({.rows = decoded_.data(),
+                            .row_count = count,
+                            .row_stride = stride_,
+                            .length = padded(width),
+                            .queries = queries_.row(0) + col,
+                            .query_count = queries_.count(),
+                            .query_stride = queries_.stride(),
+                            .scores = scores_.data(),
+                            .squares = squares_.data()});
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (double& square = squares_[static_cast<std::size_t>(i)]; is_doubtful(square)) {
+        std::vector<float> row(static_cast<std::size_t>(read.cols));
+        decode::decode_matrix(decode::row_slab(read, first + i * step, 1), row.data(), read.cols);
+        sum_again(row.data(), 1, queries_, scores_.data() + i * queries_.count(), &square);
+      }
+    }
+  }
+
+ private:
+  /// Zeros follow each row up to whole lanes.
+  void decode(const decode::EncodedMatrix& read, std::int64_t first, std::int64_t step,
+              std::int64_t count, std::int64_t col, std::int64_t width) {
+    const auto part = [&](std::int64_t row, std::int64_t rows) {
+      const decode::EncodedMatrix slab = decode::row_slab(read, row, rows);
+      return width == read.cols ? slab : decode::column_slab(slab, col, width);
+    };
+    if (step == 1) {
+      decode::decode_matrix(part(first, count), decoded_.data(), stride_);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) {
+        decode::decode_matrix(part(first + i * step, 1), decoded_.data() + i * stride_, stride_);
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      float* const row = decoded_.data() + i * stride_;
+      std::fill(row + width, row + padded(width), 0.0F);
+    }
+  }
+
+  const QueryVectors& queries_;
+  Tile tile_;
+  std::int64_t stride_;
+  std::vector<float> decoded_;
+  std::vector<double> scores_, squares_;
+};
+
 /// Features are stored rows.
 void score_stored_rows(MatrixInput& matrix, const ScoredRows& rows, const QueryVectors& queries,
                        const SeeScores& see) {
-  const std::int64_t stride = queries.stride();
-  const std::int64_t tile = tile_rows(matrix.encoding(), matrix.cols());
   // As many rows as lie between the first and the last feature of a read.
   const std::int64_t at_once =
       std::max<std::int64_t>(1, read_rows(matrix.encoding(), matrix.cols()) / rows.step);
-  std::vector<float> decoded(static_cast<std::size_t>(tile * stride));  // the padding stays zero
-  std::vector<double> scores(static_cast<std::size_t>(tile * queries.count()));
-  std::vector<double> squares(static_cast<std::size_t>(tile));
+  RowTiles tiles(matrix.encoding(), matrix.cols(), queries);
   for (std::int64_t begin = 0; begin < rows.count; begin += at_once) {
     const std::int64_t count = std::min(at_once, rows.count - begin);
     const decode::EncodedMatrix read =
         matrix.row_slab(rows.first + begin * rows.step, (count - 1) * rows.step + 1);
-    for (std::int64_t first = 0; first < count; first += tile) {
-      const std::int64_t some = std::min(tile, count - first);
-      if (rows.step == 1) {
-        decode::decode_matrix(decode::row_slab(read, first, some), decoded.data(), stride);
-      } else {
-        for (std::int64_t i = 0; i < some; ++i) {
-          decode::decode_matrix(decode::row_slab(read, (first + i) * rows.step, 1),
-                                decoded.data() + i * stride, stride);
-        }
-      }
-      score_kernels().rows({.rows = decoded.data(),
-                            .row_count = some,
-                            .row_stride = stride,
-                            .length = stride,
-                            .queries = queries.row(0),
-                            .query_count = queries.count(),
-                            .query_stride = stride,
-                            .scores = scores.data(),
-                            .squares = squares.data()});
-      for (std::int64_t i = 0; i < some; ++i) {
-        if (double& square = squares[static_cast<std::size_t>(i)]; is_doubtful(square)) {
-          sum_again(decoded.data() + i * stride, 1, queries, scores.data() + i * queries.count(),
-                    &square);
-        }
-      }
-      see({begin + first, some, queries.count(), scores.data(), squares.data()});
+    for (std::int64_t first = 0; first < count; first += tiles.rows()) {
+      const std::int64_t some = std::min(tiles.rows(), count - first);
+      tiles.score(read, first * rows.step, rows.step, some);
+      see({begin + first, some, queries.count(), tiles.scores(), tiles.squares()});
     }
   }
 }
@@ -246,12 +300,12 @@ ScoreWorkspace score_workspace(const decode::Encoding& encoding, std::int64_t st
                                std::int64_t query_count) {
   const std::int64_t columns = std::min(read_columns(encoding), stored_cols);
   const std::int64_t read = std::min(read_rows(encoding, stored_cols), stored_rows);
-  const std::int64_t tile = tile_rows(encoding, stored_cols);
+  const Tile tile = tile_of(encoding, stored_cols);
   const std::int64_t floats =
       transposed ? std::max<std::int64_t>(8, kTileValues / padded(columns)) * padded(columns) +
                        (query_count + 1) * padded(columns)
-                 : tile * padded(stored_cols);
-  const std::int64_t doubles = (query_count + 1) * (transposed ? 2 * padded(columns) : tile);
+                 : tile.rows * padded(tile.cols) + stored_cols;  // and a row that is summed again
+  const std::int64_t doubles = (query_count + 1) * (transposed ? 2 * padded(columns) : tile.rows);
   const auto bytes = transposed
                          ? decode::slab_bytes(encoding, static_cast<std::uint64_t>(stored_rows),
                                               static_cast<std::uint64_t>(columns))

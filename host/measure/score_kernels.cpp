@@ -26,46 +26,43 @@ VINDEX_KERNEL double lane_sum(const Lanes& lanes) {
   return ((at(0) + at(1)) + (at(2) + at(3))) + ((at(4) + at(5)) + (at(6) + at(7)));
 }
 
-/// Adds the products of R rows with Q queries over `length` columns.
-template <int R, int Q>
+/// Adds the products of R rows with Q queries over `length` columns, and where kSquares the sums of
+/// squares of the rows, which are so loaded once for both.
+template <int R, int Q, bool kSquares>
 VINDEX_KERNEL void tile(const float* rows, std::int64_t row_stride, const float* queries,
                         std::int64_t query_stride, std::int64_t length, double* scores,
-                        std::int64_t score_stride) {
+                        std::int64_t score_stride, double* squares) {
+  // Unrolled whole, or the sums would live in memory.
   Lanes sums[R][Q] = {};
+  Lanes square_sums[R] = {};
   for (std::int64_t i = 0; i < length; i += kScoreLanes) {
     Lanes row[R];
+#pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       load(rows + r * row_stride + i, row[r]);
+      if constexpr (kSquares) {
+        square_sums[r] += row[r] * row[r];
+      }
     }
+#pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       Lanes query;
       load(queries + q * query_stride + i, query);
+#pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
         sums[r][q] += row[r] * query;
       }
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
     for (int q = 0; q < Q; ++q) {
       scores[r * score_stride + q] += lane_sum(sums[r][q]);
     }
-  }
-}
-
-/// The same of rows with themselves.
-template <int R>
-VINDEX_KERNEL void square_tile(const float* rows, std::int64_t row_stride, std::int64_t length,
-                               double* squares) {
-  Lanes sums[R] = {};
-  for (std::int64_t i = 0; i < length; i += kScoreLanes) {
-    for (int r = 0; r < R; ++r) {
-      Lanes row;
-      load(rows + r * row_stride + i, row);
-      sums[r] += row * row;
+    if constexpr (kSquares) {
+      squares[r] += lane_sum(square_sums[r]);
     }
-  }
-  for (int r = 0; r < R; ++r) {
-    squares[r] += lane_sum(sums[r]);
   }
 }
 
@@ -74,31 +71,47 @@ template <int R>
 VINDEX_KERNEL void chunk_of_rows(const RowScores& work, std::int64_t row, std::int64_t first,
                                  std::int64_t length) {
   const float* rows = work.rows + row * work.row_stride + first;
-  square_tile<R>(rows, work.row_stride, length, work.squares + row);
+  double* const squares = work.squares + row;
+  const auto against = [&]<int Q, bool kSquares>(std::int64_t query)
+      __attribute__((always_inline)) {
+    tile<R, Q, kSquares>(rows, work.row_stride, work.queries + query * work.query_stride + first,
+                         work.query_stride, length, work.scores + row * work.query_count + query,
+                         work.query_count, squares);
+  };
   std::int64_t query = 0;
-  for (; query + 4 <= work.query_count; query += 4) {
-    tile<R, 4>(rows, work.row_stride, work.queries + query * work.query_stride + first,
-               work.query_stride, length, work.scores + row * work.query_count + query,
-               work.query_count);
+  if (work.query_count < 4) {
+    against.template operator()<1, true>(query++);
+  } else {
+    against.template operator()<4, true>(query);
+    for (query = 4; query + 4 <= work.query_count; query += 4) {
+      against.template operator()<4, false>(query);
+    }
   }
   for (; query < work.query_count; ++query) {
-    tile<R, 1>(rows, work.row_stride, work.queries + query * work.query_stride + first,
-               work.query_stride, length, work.scores + row * work.query_count + query,
-               work.query_count);
+    against.template operator()<1, false>(query);
+  }
+}
+
+/// Rows are taken R at a time: as many sums as hide the latency of an addition, and no more than
+/// there are registers for.
+template <int R>
+VINDEX_KERNEL void score_chunk(const RowScores& work, std::int64_t first, std::int64_t length) {
+  std::int64_t row = 0;
+  for (; row + R <= work.row_count; row += R) {
+    chunk_of_rows<R>(work, row, first, length);
+  }
+  for (; row < work.row_count; ++row) {
+    chunk_of_rows<1>(work, row, first, length);
   }
 }
 
 VINDEX_KERNEL void score_row_block(const RowScores& work) {
-  std::fill_n(work.scores, work.row_count * work.query_count, 0.0);
-  std::fill_n(work.squares, work.row_count, 0.0);
   for (std::int64_t first = 0; first < work.length; first += kScoreChunk) {
     const std::int64_t length = std::min(kScoreChunk, work.length - first);
-    std::int64_t row = 0;
-    for (; row + 2 <= work.row_count; row += 2) {
-      chunk_of_rows<2>(work, row, first, length);
-    }
-    if (row < work.row_count) {
-      chunk_of_rows<1>(work, row, first, length);
+    if (work.query_count < 4) {
+      score_chunk<4>(work, first, length);
+    } else {
+      score_chunk<2>(work, first, length);
     }
   }
 }

@@ -9,15 +9,16 @@ namespace vindex::measure {
 inline constexpr std::int64_t kScoreLanes = 8;
 inline constexpr std::int64_t kScoreChunk = 1024;  ///< columns whose products are summed in float32
 
-/// Rows (out of `stride` floats, `length` of them used) against queries; both padded with zeros to
-/// whole lanes.
+/// A stretch of columns of rows (out of `stride` floats, `length` of them used) against that of one
+/// query or more; both padded with zeros to whole lanes. Adds to what is there: where rows come in
+/// several stretches, all but the last are multiples of kScoreChunk, so that no bit depends on it.
 struct RowScores {
   const float* rows = nullptr;
   std::int64_t row_count = 0, row_stride = 0, length = 0;
   const float* queries = nullptr;
   std::int64_t query_count = 0, query_stride = 0;
-  double* scores = nullptr;   ///< row_count x query_count, set
-  double* squares = nullptr;  ///< row_count, set
+  double* scores = nullptr;   ///< row_count x query_count
+  double* squares = nullptr;  ///< row_count
 };
 
 /// Columns (of `row_count` rows of `stride` floats) against a stretch of the queries: adds to what

@@ -73,7 +73,7 @@ void FileChecker::row_columns(model::ResultTable table, const std::vector<Column
       const std::string second = group + "/" + one.scale;
       require(one.scale.empty() || file_.has_scale(file_.open_dataset(path), 1, second),
               path + ": no dimension scale " + second);
-      require(one.units.empty() || file_.has_attribute(path, "units"),
+      require(one.units.empty() || file_.has_attribute(file_.open_dataset(path), "units"),
               path + ": attribute units is missing");
     });
   }

@@ -164,7 +164,8 @@ std::string state_of(const RunFiles& run, std::span<const StoredRow* const> rows
 FileSchema gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered,
                       std::optional<FileSchema> wanted) {
   // First, so that what is no results file is refused as itself.
-  if (run.has_file && ResultsReader(path, wanted).header().part) {
+  std::optional<ResultsReader> first;
+  if (run.has_file && first.emplace(path, wanted).header().part) {
     throw UsageError("E-RESULTS-PART",
                      printable(path) +
                          " is a part of a run; name the results file beside its folder, or merge "
@@ -175,16 +176,22 @@ FileSchema gather_run(const std::string& path, const RunFiles& run, GatheredRows
     files.push_back(path);
   }
   files.insert(files.end(), run.files.parts.begin(), run.files.parts.end());
-  const ResultsReader first(files.front(), wanted);
-  Fingerprint fingerprint = first.fingerprint();
-  for (const std::string& file : files) {
-    const Fingerprint found = ResultsReader(file, first.header().schema).fingerprint();
-    require_same_fingerprint(fingerprint, found, file,
-                             "its rows and those beside it do not go together");
-    keep_derived_lines(fingerprint, found);
-    gathered.add_file(file);
+  if (!first || files.front() != path) {
+    first.emplace(files.front(), wanted);
   }
-  return first.header().schema;
+  const FileSchema schema = first->header().schema;
+  Fingerprint fingerprint = first->fingerprint();
+  first.reset();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (i > 0) {
+      const Fingerprint found = ResultsReader(files[i], schema).fingerprint();
+      require_same_fingerprint(fingerprint, found, files[i],
+                               "its rows and those beside it do not go together");
+      keep_derived_lines(fingerprint, found);
+    }
+    gathered.add_file(files[i]);
+  }
+  return schema;
 }
 
 }  // namespace vindex::results

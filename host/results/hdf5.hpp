@@ -133,6 +133,7 @@ class Dataset {
   void transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
                 std::size_t elements) const;
   std::size_t elements_of(std::size_t bytes) const;
+  Dataset again() const;
   Handle handle_;
   std::string where_;
   Shape shape_;
@@ -186,6 +187,7 @@ class File {
   bool has_attribute(const std::string& path, const std::string& name) const;
   bool has_attribute(const Dataset& dataset, const std::string& name) const;
   std::string text_attribute(const std::string& path, const std::string& name) const;
+  std::string text_attribute(const Dataset& dataset, const std::string& name) const;
   std::int64_t integer_attribute(const std::string& path, const std::string& name) const;
   /// Errors: FormatError E-RESULTS-DATA where seal_attributes() was of other text.
   void check_attributes(const std::string& path) const;
@@ -202,6 +204,9 @@ class File {
     std::int32_t dimension;
   };
   bool is_hard_link(const std::string& path) const;
+  Dataset open_anew(const std::string& path, bool& is_small) const;
+  std::string text_of(std::int64_t attribute, const std::string& where) const;
+  std::uint64_t reference_of(const std::string& path) const;
   std::vector<std::string> read_unchecked(const std::string& path, const Dataset& dataset) const;
   std::int64_t creation_list(const Layout& layout, const std::string& path);
   void write_scale_uses();
@@ -219,6 +224,9 @@ class File {
   std::map<std::string, std::vector<ScaleUse>> scale_uses_;  ///< by path of the scale
   /// Text attributes that were set: by path, then by name.
   std::map<std::string, std::map<std::string, std::string>> texts_;
+  /// Small datasets that were opened stay open: checks and readers come back to them.
+  mutable std::map<std::string, Dataset, std::less<>> kept_;
+  mutable std::map<std::string, std::uint64_t, std::less<>> references_;  ///< of scales, by path
 };
 
 }  // namespace vindex::results::h5

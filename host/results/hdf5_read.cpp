@@ -192,8 +192,35 @@ bool can_hold(hid_t dataset, std::uint64_t elements, std::uint64_t chunk, std::s
 
 }  // namespace
 
+/// The same open dataset: the library counts who uses it.
+Dataset Dataset::again() const {
+  Dataset same;
+  written(H5Iinc_ref(id()), where_);
+  same.handle_ = Handle(id());
+  same.where_ = where_;
+  same.shape_ = shape_;
+  same.type_ = type_;
+  same.row_elements_ = row_elements_;
+  return same;
+}
+
 Dataset File::open_dataset(const std::string& path) const {
+  constexpr std::size_t kMaxKept = 256;
   const LibraryLock lock;
+  if (const auto found = kept_.find(path); found != kept_.end()) {
+    return found->second.again();
+  }
+  bool is_small = false;
+  Dataset dataset = open_anew(path, is_small);
+  if (is_small && kept_.size() < kMaxKept) {
+    kept_.emplace(path, dataset.again());
+  }
+  return dataset;
+}
+
+/// `is_small`: what the library holds of it while it is open is some kilobytes.
+Dataset File::open_anew(const std::string& path, bool& is_small) const {
+  constexpr std::uint64_t kMostElements = 4096;
   if (!exists(path)) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(path) + " is missing");
   }
@@ -227,6 +254,7 @@ Dataset File::open_dataset(const std::string& path) const {
       !can_hold(dataset.id(), *elements, *chunk, H5Tget_size(type.id()), storage_->size())) {
     throw FormatError("E-RESULTS-SCHEMA", printable(dataset.where_), "impossible size");
   }
+  is_small = std::max(*elements, *chunk) <= kMostElements;
   for (std::size_t i = 1; i < dataset.shape_.size(); ++i) {
     dataset.row_elements_ *= dataset.shape_[i];
   }
@@ -327,6 +355,13 @@ bool File::has_attribute(const Dataset& dataset, const std::string& name) const 
   return was_read(H5Aexists(dataset.id(), name.c_str()), dataset.where_, name) > 0;
 }
 
+std::string File::text_attribute(const Dataset& dataset, const std::string& name) const {
+  const LibraryLock lock;
+  const std::string where = dataset.where_ + " attribute " + name;
+  const Handle attribute(was_read(H5Aopen(dataset.id(), name.c_str(), H5P_DEFAULT), label_, where));
+  return text_of(attribute.id(), where);
+}
+
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
   const LibraryLock lock;
   const std::string where = path + " attribute " + name;
@@ -334,14 +369,18 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
   const Handle attribute(
       was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
                label_, where));
-  const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
-  const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
+  return text_of(attribute.id(), where);
+}
+
+std::string File::text_of(std::int64_t attribute, const std::string& where) const {
+  const Handle stored(was_read(H5Aget_type(attribute), label_, where));
+  const Handle space(was_read(H5Aget_space(attribute), label_, where));
   if (H5Tget_class(stored.id()) != H5T_STRING || H5Tis_variable_str(stored.id()) <= 0 ||
       H5Sget_simple_extent_npoints(space.id()) != 1) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is not a string");
   }
   char* pointer = nullptr;
-  was_read(H5Aread(attribute.id(), file_type(Type::kString), &pointer), label_, where);
+  was_read(H5Aread(attribute, file_type(Type::kString), &pointer), label_, where);
   std::string value = pointer == nullptr ? "" : pointer;
   H5free_memory(pointer);
   return value;
@@ -370,6 +409,17 @@ bool File::is_scale(const Dataset& dataset) const {
   return was_read(H5DSis_scale(dataset.id()), dataset.where_, "its scale") > 0;
 }
 
+std::uint64_t File::reference_of(const std::string& path) const {
+  const auto found = references_.find(path);
+  if (found != references_.end()) {
+    return found->second;
+  }
+  hobj_ref_t reference = 0;
+  was_read(H5Rcreate(&reference, handle_.id(), path.c_str(), H5R_OBJECT, -1), label_, path);
+  references_.emplace(path, reference);
+  return reference;
+}
+
 bool File::has_scale(const Dataset& dataset, std::size_t dimension,
                      const std::string& scale) const {
   constexpr const char* kName = "DIMENSION_LIST";
@@ -378,8 +428,7 @@ bool File::has_scale(const Dataset& dataset, std::size_t dimension,
     return false;
   }
   // Not H5DSis_attached: that follows the scale's references to every one of its users.
-  hobj_ref_t wanted = 0;
-  was_read(H5Rcreate(&wanted, handle_.id(), scale.c_str(), H5R_OBJECT, -1), label_, scale);
+  const hobj_ref_t wanted = reference_of(scale);
   const Handle attribute(
       was_read(H5Aopen(dataset.id(), kName, H5P_DEFAULT), dataset.where_, kName));
   const Handle space(was_read(H5Aget_space(attribute.id()), dataset.where_, kName));

@@ -88,7 +88,7 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
   }
   std::vector<std::string> values = read_unchecked(path, dataset);
   if (has_attribute(dataset, kTextDigest) &&
-      text_attribute(path, kTextDigest) != text_digest(values)) {
+      text_attribute(dataset, kTextDigest) != text_digest(values)) {
     throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), kOtherText);
   }
   return values;

@@ -132,7 +132,11 @@ void verify_part(const std::string& path) {
 std::string publish_rows(const std::string& folder, const std::string& tag, std::int64_t& sequence,
                          const FileDescription& description, std::span<const StoredRow* const> rows,
                          BulkSource& bulk) {
+  // Columns of a row, and what HDF5 adds to a file; spectra of a part are not compressed.
+  constexpr std::uint64_t kRowBytes = 1024;
+  constexpr std::uint64_t kFileBytes = 1U << 20U;
   MemoryStorage memory;
+  memory.expect(2 * min_bytes(rows) + rows.size() * kRowBytes + kFileBytes);
   write_results(memory, "a part", FileExtent::kPart, description, rows, bulk);
   Sha256 sha;
   sha.update(memory.bytes());

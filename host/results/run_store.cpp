@@ -97,7 +97,9 @@ class Store final : public RunStore {
     set_outcome(gathered_[number], std::move(row), description_.store_spectra,
                 schema_of(description_.schema).has_spectra);
     count_outcome(heartbeat_, before, gathered_[number]);
-    if (std::find(pending_.begin(), pending_.end(), number) == pending_.end()) {
+    is_pending_.resize(gathered_.size());
+    if (!is_pending_[number]) {
+      is_pending_[number] = true;
       pending_.push_back(number);
     }
     dirty_ = true;
@@ -112,6 +114,7 @@ class Store final : public RunStore {
     if (pending_.empty()) {
       return;
     }
+    describe_run();
     std::sort(pending_.begin(), pending_.end(), [this](std::size_t a, std::size_t b) {
       const std::int32_t share_a = ledger_.part_of(a);
       const std::int32_t share_b = ledger_.part_of(b);
@@ -120,9 +123,7 @@ class Store final : public RunStore {
     while (!pending_.empty()) {
       publish_rows_of(ledger_.part_of(pending_.front()));
     }
-    pending_bytes_ = 0;
-    heartbeat_ = {};  // what it counted is in the part
-    heartbeat_age_.reset();
+    forget_pending();
   }
 
   void show_progress(const RunProgress& progress) override {
@@ -133,6 +134,7 @@ class Store final : public RunStore {
     }
     heartbeat_age_ = now;
     refresh();
+    describe_run();
     heartbeat_.owner = lock_->owner();
     heartbeat_.sequence = sequence_;
     heartbeat_.progress = progress;
@@ -140,6 +142,9 @@ class Store final : public RunStore {
   }
 
   void publish_file() override {
+    if (publish_at_once()) {
+      return;
+    }
     publish_part();
     if (!single_) {
       if (lock_ && !ledger_.claims()) {
@@ -154,11 +159,7 @@ class Store final : public RunStore {
       file_is_current_ = true;
     }
     if (count_statuses(rows).skipped == 0) {
-      // Rows now come from the file itself, should more be asked for.
-      gathered_.relocate(path_);
-      leave_heartbeat();
-      lock_.reset();
-      remove_parts(folder_);
+      leave_parts();
     }
   }
 
@@ -171,6 +172,55 @@ class Store final : public RunStore {
   }
 
  private:
+  /// Publishes a run all of whose rows wait in memory, and says whether it is one. Its file is
+  /// written without a part before it: a kill meanwhile loses what one just before would have lost,
+  /// and where the file cannot be written the rows still wait for a part.
+  bool publish_at_once() {
+    if (!single_ || !lock_ || pending_.size() != gathered_.size() || has_files_) {
+      return false;
+    }
+    const std::vector<const StoredRow*> rows = gathered_.sorted();
+    if (count_statuses(rows).skipped != 0) {
+      return false;
+    }
+    refresh();
+    publish_results(path_, description_, rows, gathered_.pool());
+    dirty_ = false;
+    file_is_current_ = true;
+    pending_.clear();
+    forget_pending();
+    leave_parts();
+    return true;
+  }
+
+  /// What waited is in a file.
+  void forget_pending() {
+    pending_bytes_ = 0;
+    heartbeat_ = {};  // what it counted is in the file
+    heartbeat_age_.reset();
+  }
+
+  /// The file holds every row, and rows now come from it, should more be asked for.
+  void leave_parts() {
+    gathered_.relocate(path_);
+    leave_heartbeat();
+    lock_.reset();
+    remove_parts(folder_);
+  }
+
+  /// Publishes the description of the run, once, where that is still due.
+  void describe_run() {
+    if (undescribed_.empty()) {
+      return;
+    }
+    std::vector<const StoredRow*> pointers;
+    for (const StoredRow& row : undescribed_) {
+      pointers.push_back(&row);
+    }
+    publish_run(folder_, tag_, description_, pointers);
+    undescribed_ = {};
+  }
+
   /// Shows that this process lives; cheap.
   void refresh() {
     if (lock_) {
@@ -192,7 +242,9 @@ class Store final : public RunStore {
     const std::string part =
         publish_rows(folder_, tag_, sequence_, description_, rows, gathered_.pool());
     const std::int32_t source = gathered_.pool().add(part);
+    has_files_ = true;
     for (std::size_t i = 0; i < rows.size(); ++i) {
+      is_pending_[pending_[i]] = false;
       gathered_[pending_[i]].bulk = {
           .memory = nullptr, .source = source, .row = static_cast<std::int64_t>(i)};
     }
@@ -258,9 +310,8 @@ class Store final : public RunStore {
       selected_.push_back(gathered_.add(std::move(row)));
     }
     // Skeletons of the selection: outcomes have not been loaded yet.
-    std::vector<StoredRow> skeletons;
     for (const StoredRow* row : gathered_.sorted()) {
-      skeletons.push_back(*row);
+      undescribed_.push_back(*row);
     }
     if (file_exists(path_)) {
       const ResultsReader reader(path_, description_.schema);
@@ -290,19 +341,20 @@ class Store final : public RunStore {
       }
     }
     file_is_current_ = complete_before_ && files.parts.empty() && in_file == gathered_.size();
+    has_files_ = file_exists(path_) || !files.parts.empty();
     done_.resize(selected_.size());
     bool work_left = false;
     for (std::size_t i = 0; i < selected_.size(); ++i) {
       done_[i] = is_settled(gathered_[selected_[i]].status);
       work_left = work_left || !done_[i];
     }
-    if (work_left || !file_is_current_) {
-      std::vector<const StoredRow*> pointers;
-      for (const StoredRow& row : skeletons) {
-        pointers.push_back(&row);
-      }
-      publish_run(folder_, tag_, description_, pointers);
+    if (!work_left && file_is_current_) {
+      undescribed_ = {};
+    } else if (!single_ || has_files_ || !files.runs.empty()) {
+      describe_run();
     }
+    // Else nobody else works on it, and a run of a moment needs none: it is due with the first news
+    // of it, a part or a heartbeat.
   }
 
   void leave_heartbeat() noexcept {
@@ -331,13 +383,16 @@ class Store final : public RunStore {
   ShareLedger ledger_;
   std::vector<std::size_t> selected_;  ///< per matrix of the run: its number in gathered_
   std::vector<bool> done_;
-  std::vector<std::size_t> pending_;
+  std::vector<std::size_t> pending_;  ///< of no part yet: numbers in gathered_
+  std::vector<bool> is_pending_;      ///< per number: it is among them
   std::uint64_t pending_bytes_ = 0;
   std::int64_t sequence_ = 0;
   Heartbeat heartbeat_;
   /// When it was written; none: it is due.
   std::optional<std::chrono::steady_clock::time_point> heartbeat_age_;
+  std::vector<StoredRow> undescribed_;  ///< rows of the description that is still to be published
   bool complete_before_ = false;
+  bool has_files_ = false;  ///< of an earlier run or of this one
   bool file_is_current_ = false;
   bool dirty_ = false;
 };

@@ -50,6 +50,14 @@ bool MemoryStorage::resize(std::uint64_t size) noexcept {
   return true;
 }
 
+void MemoryStorage::expect(std::uint64_t bytes) noexcept {
+  try {
+    bytes_.reserve(bytes);
+  } catch (const std::exception&) {
+    // As before.
+  }
+}
+
 FileStorage FileStorage::open(const std::string& path) {
   // Without O_NONBLOCK the opening of a FIFO waits for a writer that may never come.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

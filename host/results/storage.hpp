@@ -36,6 +36,9 @@ class MemoryStorage final : public Storage {
   bool write(std::uint64_t offset, std::span<const std::byte> bytes) noexcept override;
   bool resize(std::uint64_t size) noexcept override;
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// About `bytes` will be written: they are not moved while the file grows up to there. A hint;
+  /// where there is no memory for it, writing says so.
+  void expect(std::uint64_t bytes) noexcept;
 
  private:
   std::vector<std::byte> bytes_;

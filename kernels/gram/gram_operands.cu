@@ -36,7 +36,7 @@ struct OperandPass {
   static constexpr bool kCounted = Kind == Element::kBlockScaledHalf;
   static constexpr bool kSums = Sums;
   static constexpr bool kOperands = Operands;
-  static constexpr int kBlocks = Sums ? 2 : 3;  ///< that a multiprocessor should hold
+  static constexpr int kBlocks = Sums && !kCounted ? 2 : 3;  ///< that a multiprocessor should hold
 };
 
 struct OperandArguments {

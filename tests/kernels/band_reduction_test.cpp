@@ -279,7 +279,7 @@ TEST(BandPlanTest, StripsFitTheirSharedMemory) {
     return plan_band_reduction<decltype(zero)>(2048, BandRoute::kTensor, kib << 10U).strip_rows;
   };
   EXPECT_EQ(rows(0.0F, 99), 128);   // sm_89
-  EXPECT_EQ(rows(0.0F, 163), 224);  // sm_80
+  EXPECT_EQ(rows(0.0F, 163), 256);  // sm_80
   EXPECT_EQ(rows(0.0F, 227), 256);  // sm_90
   EXPECT_EQ(rows(0.0, 99), 32);
   EXPECT_EQ(rows(0.0, 163), 96);

@@ -171,12 +171,13 @@ TEST_P(TopSolvers, FastBoundsHoldAndAreTight) {
   EXPECT_NEAR(got[3].sigma[19], 1.0, 1e-6);
   EXPECT_NEAR(got[3].sigma[20], 0.0, 1e-3);
   EXPECT_FALSE(measure::is_tight(got[3].bounds));
-  // A matrix that needs fewer rounds than its neighbours has the values it has alone, as far as a
-  // library goes that may add in another order for another batch: 2e-13 of the largest on an H100.
+  // A matrix that needs fewer rounds than its neighbours has the values it has alone, as far as
+  // products in tf32 and float32 go that a library may add in another order for another batch: on
+  // an H100 8e-9 of the largest.
   const std::vector<FastValues> alone = fast({matrices[1]}, false);
   EXPECT_EQ(alone[0].rounds, got[1].rounds);
   for (std::size_t i = 0; i < 64; ++i) {
-    EXPECT_NEAR(alone[0].sigma[i], got[1].sigma[i], 1e-12 * got[1].sigma[0]);
+    EXPECT_NEAR(alone[0].sigma[i], got[1].sigma[i], 1e-7 * got[1].sigma[0]);
   }
   EXPECT_TRUE(std::isnan(alone[0].bounds.var_at_k_lower[0]));
 }

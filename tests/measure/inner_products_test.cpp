@@ -4,6 +4,7 @@
 
 #include "backend_fixture.hpp"
 
+#include "core/stop.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode.hpp"
 #include "decode/encoded_sample.hpp"
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -221,6 +223,17 @@ TEST_P(InnerProductsTest, NoBitDependsOnThreads) {
     const auto views = views_of(matrices);
     EXPECT_EQ(gram_of(views, 1300, 3), gram_of(views, 1300, 1));
   }
+}
+
+TEST_P(InnerProductsTest, AStopEndsEveryThreadOfASum) {
+  const auto matrices = noises(6, 40, 1300, 90);
+  const auto views = views_of(matrices);
+  std::stop_source stop;
+  const InnerProductShape shape{.left = 6, .cols = 1300, .threads = 3, .stop = stop.get_token()};
+  const auto products = backend_->inner_products(shape);
+  products->add({.matrices = views});
+  stop.request_stop();
+  EXPECT_THROW(products->add({.matrices = views}), Stopped);
 }
 
 TEST_P(InnerProductsTest, ColumnsLessTheirMeans) {

@@ -105,6 +105,56 @@ TEST(RunStore, PublishedFileIsValidAndHoldsWhatWasAdded) {
   EXPECT_FALSE(std::filesystem::exists(path + ".parts"));
 }
 
+/// Results files in the folder of parts of `path`.
+std::size_t results_in_parts(const std::string& path) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path + ".parts")) {
+    count += entry.path().extension() == ".h5" ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(RunStore, ARunThatWaitsInMemoryIsPublishedAsOneThatWasInParts) {
+  const TestFolder folder;
+  const RunDescription run = sample_run({.vectors = 2});
+  const auto count = static_cast<std::int64_t>(run.matrices.size());
+  const std::string at_once = folder / "at_once.h5", in_parts = folder / "in_parts.h5";
+  {
+    const auto store = open_run_store(at_once, run, {}, false);
+    measure_rows(*store, run, 0, count);
+    EXPECT_EQ(results_in_parts(at_once), 0U);
+    store->publish_file();
+    EXPECT_FALSE(std::filesystem::exists(at_once + ".parts"));
+  }
+  {
+    const auto store = open_run_store(in_parts, run, {}, false);
+    measure_rows(*store, run, 0, count / 2);
+    store->publish_part();
+    EXPECT_EQ(results_in_parts(in_parts), 2U);  // and the description of the run
+    measure_rows(*store, run, count / 2, count);
+    store->publish_file();
+  }
+  EXPECT_EQ(validate_file(at_once), std::vector<std::string>{});
+  expect_same_content(at_once, in_parts);
+}
+
+TEST(RunStore, RowsWhoseFileCannotBeWrittenStillWaitForAPart) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const RunDescription run = sample_run();
+  const auto count = static_cast<std::int64_t>(run.matrices.size());
+  {
+    const auto store = open_run_store(path, run, {}, false);
+    measure_rows(*store, run, 0, count);
+    std::filesystem::create_directory(path);  // no file takes its place
+    EXPECT_ANY_THROW(store->publish_file());
+    store->publish_part();
+  }
+  std::filesystem::remove(path);
+  const auto store = open_run_store(path, run, {}, false);
+  EXPECT_EQ(store->done(), std::vector<bool>(run.matrices.size(), true));
+}
+
 TEST(RunStore, ResumeReusesPublishedRowsOnly) {
   const TestFolder folder;
   const std::string path = folder / "out.h5";

@@ -22,6 +22,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -66,17 +68,15 @@ std::int64_t tile_floats(const InnerProductShape& shape) {
 /// by tiles of one block after the other. Blocks are added in their order either way.
 struct Sharing {
   std::size_t workers = 1;
-  std::size_t threads = 1;  ///< of one worker
+  std::size_t threads = 1;   ///< of one worker
+  std::size_t products = 1;  ///< of a tile each, on their way to the sums
 };
 
 Sharing sharing_of(const InnerProductShape& shape) {
   const auto threads = static_cast<std::size_t>(std::max(1, shape.threads));
   const bool is_small = shape.left <= kTile && shape.columns() <= kTile;
-  return is_small ? Sharing{threads, 1} : Sharing{1, threads};
-}
-
-std::int64_t product_floats(const InnerProductShape& shape) {
-  return tile_floats(shape) * static_cast<std::int64_t>(sharing_of(shape).threads);
+  // As many again as workers: one that is late keeps nobody waiting for a while.
+  return is_small ? Sharing{threads, 1, 2 * threads} : Sharing{1, threads, threads};
 }
 
 /// out = left right^T of one block, row-major without gaps.
@@ -101,11 +101,9 @@ void multiply_tile(const VectorBlock& left, const VectorBlock& right, const Bloc
                            at(right, tile.col), stride(right), 0.0F, out, as_int(tile.cols));
 }
 
-/// One block on its way: both sides decoded, and room for products.
+/// One block on its way: both sides decoded.
 struct Worker {
-  Worker(Workspace& workspace, const InnerProductShape& shape)
-      : left(workspace, shape.left),
-        products(workspace, product_floats(shape), "tiles of products") {
+  Worker(Workspace& workspace, const InnerProductShape& shape) : left(workspace, shape.left) {
     if (!shape.is_symmetric()) {
       right.emplace(workspace, shape.right);
     }
@@ -114,7 +112,83 @@ struct Worker {
 
   VectorBlock left;
   std::optional<VectorBlock> right;
-  WorkArray<float> products;
+};
+
+/// What has to be added of a block, so that its worker can go on to another.
+struct BlockProducts {
+  BlockProducts(Workspace& workspace, const InnerProductShape& shape)
+      : values(workspace, tile_floats(shape), "a tile of products"),
+        exponents(workspace, shape.left, "the scales of products"),
+        other_exponents(workspace, shape.columns(), "the scales of products"),
+        squares(workspace, shape.left, "the sums of squares of products") {}
+  static std::uint64_t memory_bytes(const InnerProductShape& shape) {
+    return array_bytes(tile_floats(shape), sizeof(float)) + array_bytes(shape.left, sizeof(int)) +
+           array_bytes(shape.columns(), sizeof(int)) + array_bytes(shape.left, sizeof(double));
+  }
+
+  void keep_scales(const Worker& worker) {
+    is_scaled = worker.left.is_scaled() || worker.other().is_scaled();
+    std::ranges::copy(worker.left.exponents(), exponents.data());
+    std::ranges::copy(worker.other().exponents(), other_exponents.data());
+    std::ranges::copy(worker.left.squares(), squares.data());
+  }
+
+  WorkArray<float> values;
+  WorkArray<int> exponents, other_exponents;
+  WorkArray<double> squares;
+  bool is_scaled = false;
+};
+
+/// Hands out blocks in their order and says which worker adds next: products are ready in any order
+/// and added in that of the blocks, by whoever brings the one that is due. Nobody waits for a block
+/// that is late before all places are taken. Thread-safe.
+class BlockOrder {
+ public:
+  BlockOrder(std::size_t blocks, std::size_t places) : blocks_(blocks), ready_(places, false) {}
+
+  /// The next block, whose products go to place_of() it; nothing where there is none, or after a
+  /// fail().
+  std::optional<std::size_t> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock,
+                  [&] { return failed_ || begun_ == blocks_ || begun_ < added_ + ready_.size(); });
+    return failed_ || begun_ == blocks_ ? std::nullopt : std::optional(begun_++);
+  }
+  std::size_t place_of(std::size_t block) const { return block % ready_.size(); }
+
+  /// Its products are there; calls add(block) for every block that is due, unless another worker
+  /// does so already.
+  template <typename Add>
+  void bring(std::size_t block, Add add) {
+    std::unique_lock lock(mutex_);
+    ready_[place_of(block)] = true;
+    if (is_adding_) {
+      return;
+    }
+    is_adding_ = true;
+    while (ready_[place_of(added_)]) {
+      lock.unlock();
+      add(added_);
+      lock.lock();
+      ready_[place_of(added_)] = false;
+      ++added_;
+      changed_.notify_all();
+    }
+    is_adding_ = false;
+  }
+
+  void fail() {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t blocks_, begun_ = 0, added_ = 0;
+  std::vector<bool> ready_;  ///< per place
+  bool is_adding_ = false, failed_ = false;
 };
 
 class CpuInnerProducts final : public measure::CheckedInnerProducts {
@@ -126,6 +200,9 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
         sums_(workspace_, sum_count(), "sums of inner products") {
     for (std::size_t i = 0; i < sharing_of(shape).workers; ++i) {
       workers_.emplace_back(workspace_, shape);
+    }
+    for (std::size_t i = 0; i < sharing_of(shape).products; ++i) {
+      products_.emplace_back(workspace_, shape);
     }
     std::fill_n(sums_.data(), sums_.size(), 0.0);
   }
@@ -152,33 +229,48 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
                           .first_col = col,
                           .cols = std::min(width, slab.cols - col),
                           .columns = left.columns});
-        if (blocks.size() == workers_.size()) {
-          add_together(left, right, blocks);
-        }
       }
       row += rows;
     }
-    add_together(left, right, blocks);
+    if (tiles_.size() > 1) {
+      for (const BlockPlace& block : blocks) {
+        throw_if_stopped(shape().stop);
+        add_tiles(left, right, block);
+      }
+    } else {
+      add_blocks(left, right, blocks);
+    }
   }
 
-  /// A block for each worker at most; none is left.
-  void add_together(const VectorSlab& left, const VectorSlab& right,
-                    std::vector<BlockPlace>& blocks) {
-    throw_if_stopped(shape().stop);
-    if (workers_.size() == 1 && blocks.size() == 1) {
-      add_tiles(left, right, blocks[0]);
-    } else {
-      for_each_index(blocks.size(), workers_.size(), [&](std::size_t, std::size_t i) {
-        Worker& worker = workers_[i];
-        load(worker, left, right, blocks[i], 1);
-        multiply_tile(worker.left, worker.other(), blocks[i], tiles_[0], worker.products.data());
+  /// Blocks of one tile, each multiplied by one worker.
+  void add_blocks(const VectorSlab& left, const VectorSlab& right,
+                  const std::vector<BlockPlace>& blocks) {
+    BlockOrder order(blocks.size(), products_.size());
+    for_each_index(std::min(workers_.size(), blocks.size()), workers_.size(),
+                   [&](std::size_t, std::size_t i) {
+                     try {
+                       multiply_blocks(workers_[i], left, right, blocks, order);
+                     } catch (...) {
+                       order.fail();
+                       throw;
+                     }
+                   });
+  }
+
+  void multiply_blocks(Worker& worker, const VectorSlab& left, const VectorSlab& right,
+                       const std::vector<BlockPlace>& blocks, BlockOrder& order) {
+    while (const auto block = order.take()) {
+      throw_if_stopped(shape().stop);
+      BlockProducts& products = products_[order.place_of(*block)];
+      load(worker, left, right, blocks[*block], 1);
+      products.keep_scales(worker);
+      multiply_tile(worker.left, worker.other(), blocks[*block], tiles_[0], products.values.data());
+      order.bring(*block, [&](std::size_t due) {
+        BlockProducts& ready = products_[order.place_of(due)];
+        add_tile(tiles_[0], ready.values.data(), ready);
+        add_squares(ready);
       });
-      for (std::size_t i = 0; i < blocks.size(); ++i) {
-        add_tile(tiles_[0], workers_[i].products.data(), workers_[i]);
-        add_squares(workers_[i]);
-      }
     }
-    blocks.clear();
   }
 
   /// One block, its tiles shared by the threads.
@@ -186,14 +278,14 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
     const std::size_t threads = sharing_of(shape()).threads;
     Worker& worker = workers_[0];
     load(worker, left, right, place, threads);
+    products_[0].keep_scales(worker);
     for_each_index(tiles_.size(), threads, [&](std::size_t thread, std::size_t i) {
       throw_if_stopped(shape().stop);
-      float* const products =
-          worker.products.data() + static_cast<std::int64_t>(thread) * tile_floats(shape());
+      float* const products = products_[thread].values.data();
       multiply_tile(worker.left, worker.other(), place, tiles_[i], products);
-      add_tile(tiles_[i], products, worker);
+      add_tile(tiles_[i], products, products_[0]);
     });
-    add_squares(worker);
+    add_squares(products_[0]);
   }
 
   static void load(Worker& worker, const VectorSlab& left, const VectorSlab& right,
@@ -204,30 +296,29 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
     }
   }
 
-  void add_squares(const Worker& worker) {
+  void add_squares(const BlockProducts& block) {
     if (shape().is_symmetric()) {
       for (std::int64_t i = 0; i < shape().left; ++i) {
-        sums_[i * shape().left + i] += worker.left.squares()[static_cast<std::size_t>(i)];
+        sums_[i * shape().left + i] += block.squares[i];
       }
     }
   }
 
-  /// The products of a triangle below its diagonal, whose sums of squares are float64.
-  void add_tile(const TilePlace& tile, const float* products, const Worker& worker) {
-    const VectorBlock& other = worker.other();
-    const bool is_scaled = worker.left.is_scaled() || other.is_scaled();
+  /// The products of a triangle below its diagonal, whose sums of squares are float64. `block`
+  /// says their scales.
+  void add_tile(const TilePlace& tile, const float* products, const BlockProducts& block) {
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       const float* const from = products + i * tile.cols;
       double* const into = sums_.data() + (tile.row + i) * shape().columns() + tile.col;
       const std::int64_t count = tile.is_triangle ? i : tile.cols;
-      if (!is_scaled) {
+      if (!block.is_scaled) {
         for (std::int64_t j = 0; j < count; ++j) {
           into[j] += static_cast<double>(from[j]);
         }
         continue;
       }
-      const int exponent = worker.left.exponents()[static_cast<std::size_t>(tile.row + i)];
-      const int* const exponents = other.exponents().data() + tile.col;
+      const int exponent = block.exponents[tile.row + i];
+      const int* const exponents = block.other_exponents.data() + tile.col;
       for (std::int64_t j = 0; j < count; ++j) {
         into[j] += std::ldexp(static_cast<double>(from[j]), exponent + exponents[j]);
       }
@@ -238,6 +329,7 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
   Workspace workspace_;  // outlives its arrays
   WorkArray<double> sums_;
   std::vector<Worker> workers_;
+  std::vector<BlockProducts> products_;  ///< of small sums a ring of them, else one per thread
 };
 
 }  // namespace
@@ -248,10 +340,10 @@ std::unique_ptr<measure::InnerProducts> make_cpu_inner_products(const InnerProdu
 
 measure::InnerProductMemory cpu_inner_product_memory(const InnerProductShape& shape) {
   const std::uint64_t right = shape.is_symmetric() ? 0 : VectorBlock::memory_bytes(shape.right);
-  const std::uint64_t worker = array_bytes(product_floats(shape), sizeof(float)) +
-                               VectorBlock::memory_bytes(shape.left) + right;
+  const Sharing sharing = sharing_of(shape);
   return {.host = array_bytes(shape.left * shape.columns(), sizeof(double)) +
-                  sharing_of(shape).workers * worker,
+                  sharing.workers * (VectorBlock::memory_bytes(shape.left) + right) +
+                  sharing.products * BlockProducts::memory_bytes(shape),
           .device = 0};
 }
 

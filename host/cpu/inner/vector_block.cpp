@@ -12,6 +12,10 @@
 #include <array>
 #include <cmath>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace vindex::cpu {
 
 namespace {
@@ -29,31 +33,70 @@ struct LargestAndSquares {
   double squares = 0.0;
 };
 
-/// In fixed lanes, so that compilers may use wide registers and bits stay.
-LargestAndSquares look_at(const float* values, std::int64_t count) {
-  std::array<float, kLanes> largest{};
-  std::array<double, kLanes> squares{};
-  const auto lane_step = static_cast<std::int64_t>(kLanes);
-  std::int64_t i = 0;
-  for (; i + lane_step <= count; i += lane_step) {
+/// Sums and maxima in fixed lanes, so that bits are the same for every vector width.
+struct LookedAt {
+  alignas(32) std::array<float, kLanes> largest{};
+  alignas(32) std::array<double, kLanes> squares{};
+
+  void add(std::size_t lane, float value) {
+    const float magnitude = std::fabs(value);
+    largest[lane] = largest[lane] < magnitude ? magnitude : largest[lane];
+    squares[lane] += static_cast<double>(value) * static_cast<double>(value);
+  }
+  LargestAndSquares total() const {
+    LargestAndSquares found;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = values[i + static_cast<std::int64_t>(lane)];
-      const float magnitude = std::fabs(value);
-      largest[lane] = largest[lane] < magnitude ? magnitude : largest[lane];
-      squares[lane] += static_cast<double>(value) * static_cast<double>(value);
+      found.largest = std::max(found.largest, largest[lane]);
+      found.squares += squares[lane];
+    }
+    return found;
+  }
+};
+
+LargestAndSquares look_at(const float* values, std::int64_t count) {
+  LookedAt lanes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    lanes.add(static_cast<std::size_t>(i) % kLanes, values[i]);
+  }
+  return lanes.total();
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] LargestAndSquares look_at_avx2(const float* values, std::int64_t count) {
+  constexpr std::int64_t kVectors = kLanes / 4;
+  const __m128 sign = _mm_set1_ps(-0.0F);
+  __m128 largest[kVectors] = {};
+  __m256d squares[kVectors] = {};
+  std::int64_t i = 0;
+  for (; i + static_cast<std::int64_t>(kLanes) <= count; i += static_cast<std::int64_t>(kLanes)) {
+    for (std::int64_t v = 0; v < kVectors; ++v) {
+      const __m128 four = _mm_loadu_ps(values + i + 4 * v);
+      largest[v] = _mm_max_ps(_mm_andnot_ps(sign, four), largest[v]);  // of a NaN the second one
+      const __m256d wide = _mm256_cvtps_pd(four);
+      squares[v] = _mm256_add_pd(squares[v], _mm256_mul_pd(wide, wide));
     }
   }
+  LookedAt lanes;
+  for (std::int64_t v = 0; v < kVectors; ++v) {
+    _mm_store_ps(lanes.largest.data() + 4 * v, largest[v]);
+    _mm256_store_pd(lanes.squares.data() + 4 * v, squares[v]);
+  }
   for (std::size_t lane = 0; i < count; ++i, ++lane) {
-    const float magnitude = std::fabs(values[i]);
-    largest[lane] = largest[lane] < magnitude ? magnitude : largest[lane];
-    squares[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    lanes.add(lane, values[i]);
   }
-  LargestAndSquares found;
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    found.largest = std::max(found.largest, largest[lane]);
-    found.squares += squares[lane];
+  return lanes.total();
+}
+#endif
+
+using LookAt = LargestAndSquares (*)(const float*, std::int64_t);
+
+LookAt best_look_at() {
+#if defined(__x86_64__)
+  if (decode::best_simd_level() != decode::SimdLevel::kBaseline) {
+    return look_at_avx2;
   }
-  return found;
+#endif
+  return look_at;
 }
 
 /// The power of two that brings `largest` near 1; 0 where nothing has to be done, or can.
@@ -101,6 +144,7 @@ void VectorBlock::load(const measure::VectorSlab& slab, const BlockPlace& place,
 void VectorBlock::load_rows(const measure::VectorSlab& slab, const BlockPlace& place,
                             std::size_t threads) {
   const std::int64_t depth = place.depth();
+  const LookAt look = best_look_at();
   for_each_index(count(), threads, [&](std::size_t, std::size_t index) {
     const auto i = static_cast<std::int64_t>(index);
     float* const values = values_.data() + i * depth;
@@ -112,7 +156,7 @@ void VectorBlock::load_rows(const measure::VectorSlab& slab, const BlockPlace& p
       decode::decode_matrix(decode::column_slab(rows, place.first_col, place.cols), values,
                             place.cols);
     }
-    const LargestAndSquares found = look_at(values, depth);
+    const LargestAndSquares found = look(values, depth);
     largest_[i] = found.largest;
     squares_[i] = found.squares;
   });

@@ -10,6 +10,7 @@
 #include "core/digest.hpp"
 #include "core/json.hpp"
 #include "core/size_text.hpp"
+#include "core/threads.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/matrix_loader.hpp"
@@ -275,6 +276,23 @@ void add_samples(const engine::RunSettings& settings, const engine::SelectedMode
   description.settings_json = document.dump(1);
 }
 
+/// Loads OpenBLAS while the model is opened, which takes as long where the model is small. What is
+/// wrong with it is said where it is asked for.
+std::vector<std::jthread> load_ahead(const engine::RunSettings& settings) {
+  std::vector<std::jthread> threads;
+  if (settings.backend == engine::BackendChoice::kCuda) {
+    return threads;
+  }
+  (void)start_thread(threads, [core = settings.blas_core] {
+    try {
+      blas::load_blas(core);
+    } catch (const std::exception&) {
+      return;  // asked for again, it is tried again
+    }
+  });
+  return threads;
+}
+
 }  // namespace
 
 engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::SelectedModel& model,
@@ -294,6 +312,7 @@ engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::Sel
 engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                  const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings);
+  const std::vector<std::jthread> loading = load_ahead(settings);
   engine::SelectedModel model = engine::open_selected(settings, hooks.stop);
   if (model.copies != nullptr) {
     model.copies->make_folder();

@@ -1,0 +1,217 @@
+// many_cores_bench: how many workers of a run are busy where there are many, by runs whose storage
+// and solver sleep (simulated_cores.hpp). Beside it, what this machine's own cores would allow: the
+// processor time of everything that is real, per matrix. Output: a table, or "vindex-bench/1" with
+// --json.
+#include "simulated_cores.hpp"
+
+#include "bench/report.hpp"
+#include "bench/sampling.hpp"
+#include "core/parallel.hpp"
+#include "engine/version.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace vindex;
+
+struct Workload {
+  std::string name;
+  std::vector<bench::SimulatedShape> period;
+  std::int64_t most;  ///< matrices
+};
+
+const std::vector<Workload>& workloads() {
+  static const std::vector<Workload> all = {
+      // 384 experts x 60 layers: one matrix of each.
+      {"experts", {{7168, 2048, true, 0.3, 1}}, 384 * 60},
+      {"medium", {{2048, 768, true, 0.03, 1}}, 40000},
+      {"small", {{2048, 128, false, 0.001, 1}}, 40000},
+      {"mixed",
+       {{16384, 7168, false, 3.0, 1}, {7168, 2048, true, 0.3, 24}, {2048, 128, false, 0.001, 8}},
+       384 * 60}};
+  return all;
+}
+
+double mean_seconds(const Workload& workload) {
+  double seconds = 0.0;
+  std::int64_t count = 0;
+  for (const bench::SimulatedShape& shape : workload.period) {
+    seconds += static_cast<double>(shape.repeats) * shape.solve_seconds;
+    count += shape.repeats;
+  }
+  return seconds / static_cast<double>(count);
+}
+
+/// What one run says, per matrix and worker.
+struct Figures {
+  double busy = 0.0;          ///< workers, while there were units
+  double busy_whole = 0.0;    ///< workers, the published file included
+  double cores_allow = 0.0;   ///< workers that this machine's cores could keep busy
+  double serial_allow = 0.0;  ///< workers that the busiest of the single threads could
+};
+
+Figures figures_of(const bench::SimulatedRun& run, const bench::SimulatedTimes& times) {
+  const auto workers = static_cast<double>(run.workers);
+  const auto cores = static_cast<double>(usable_cores());
+  Figures figures;
+  figures.busy = times.solve / times.working;
+  figures.busy_whole = times.solve / times.whole;
+  figures.cores_allow = std::min(workers, cores * times.solve / times.processor);
+  figures.serial_allow =
+      std::min(workers, times.solve / std::max(times.begin_processor, times.writer_processor));
+  return figures;
+}
+
+/// Of the threads that make rows of reports: what is left, where each other kind is counted.
+double metrics_processor(const bench::SimulatedTimes& times) {
+  return times.processor - times.begin_processor - times.writer_processor - times.reader_processor -
+         times.worker_processor;
+}
+
+void add_rows(const Workload& workload, const bench::SimulatedRun& run,
+              const bench::SimulatedTimes& times, const Figures& figures, bench::Report& report) {
+  const auto workers = static_cast<double>(run.workers);
+  const auto matrices = static_cast<double>(run.matrices);
+  const auto add = [&](const std::string& what, const std::string& unit, double value,
+                       std::optional<double> limit = {}, const std::string& note = {}) {
+    report.rows.push_back({.name = "probe.cores." + what,
+                           .route = workload.name,
+                           .rows = workload.period.front().rows,
+                           .cols = workload.period.front().cols,
+                           .batch = run.workers,
+                           .encoding = workload.period.front().is_fp8 ? "F8_E4M3/128x128" : "BF16",
+                           .unit = unit,
+                           .samples = {value},
+                           .limit = limit,
+                           .note = note});
+  };
+  const double worker_time = workers * times.working;
+  add("busy", "share", figures.busy / workers, figures.cores_allow / workers,
+      fmt::format("{} matrices on {} workers; limit: what this machine's cores allow", run.matrices,
+                  run.workers));
+  add("busy_whole", "share", figures.busy_whole / workers);
+  add("serial_allows", "share", figures.serial_allow / workers);
+  add("oversleep", "share", times.oversleep / worker_time);
+  add("wait_unit", "share", times.wait_unit / worker_time);
+  add("wait_bytes", "share", times.wait_bytes / worker_time);
+  add("wait_hand_over", "share", times.wait_hand_over / worker_time);
+  add("writer_waits", "share", times.writer_waits / times.working);
+  add("begin_processor", "microseconds", 1e6 * times.begin_processor / matrices);
+  add("writer_processor", "microseconds", 1e6 * times.writer_processor / matrices);
+  add("reader_processor", "microseconds", 1e6 * times.reader_processor / matrices);
+  add("worker_processor", "microseconds", 1e6 * times.worker_processor / matrices);
+  add("processor", "microseconds", 1e6 * times.processor / matrices);
+  add("metrics_processor", "microseconds", 1e6 * metrics_processor(times) / matrices);
+  add("publishing_processor", "microseconds", 1e6 * times.publishing_processor / matrices);
+  add("staging_made", "share", static_cast<double>(times.staging_made) / matrices);
+  add("working", "seconds", times.working);
+  add("publishing", "seconds", times.publishing);
+}
+
+std::string table_line(const Workload& workload, const bench::SimulatedRun& run,
+                       const bench::SimulatedTimes& times, const Figures& figures) {
+  const double share = 100.0 / (static_cast<double>(run.workers) * times.working);
+  const double each = 1e6 / static_cast<double>(run.matrices);
+  std::string line = fmt::format("{:<8}{:>8}{:>9}{:>8.1f}", workload.name, run.workers,
+                                 run.matrices, times.working);
+  for (const double busy :
+       {figures.busy, figures.busy_whole, figures.cores_allow, figures.serial_allow}) {
+    line += fmt::format("{:>7.1f}", busy);
+  }
+  for (const double wait :
+       {times.oversleep, times.wait_unit, times.wait_bytes, times.wait_hand_over}) {
+    line += fmt::format("{:>7.1f}", share * wait);
+  }
+  for (const double time :
+       {times.begin_processor, times.writer_processor, times.reader_processor,
+        times.worker_processor, metrics_processor(times), times.publishing_processor}) {
+    line += fmt::format("{:>8.1f}", each * time);
+  }
+  return line + fmt::format("{:>8.1f}\n", times.publishing);
+}
+
+/// "cores", "serial": how many workers this machine's cores, and the busiest single thread, allow.
+std::string table_head() {
+  return fmt::format(
+      "{:33}{:<28}{:<28}{:<48}{:>8}\n{:<8}{:>8}{:>9}{:>8}{:>7}{:>7}{:>7}{:>7}"
+      "{:>7}{:>7}{:>7}{:>7}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}\n",
+      "", "   workers busy, allowed by", "   % of their time: late, wait",
+      "   microseconds of processor per matrix", "publish", "workload", "workers", "matrices", "s",
+      "now", "whole", "cores", "serial", "late", "unit", "bytes", "rows", "begin", "writer",
+      "readers", "workers", "metrics", "publish", "s");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Workers that are busy where there are many; storage and solver only sleep.\n");
+  bool json = false;
+  double seconds = 10.0;
+  double gib_per_worker = 2.0;
+  double gb_per_second = 20.0;
+  std::vector<std::int32_t> workers = {1, 16, 64, 128};
+  std::vector<std::string> names;
+  std::string folder = std::filesystem::temp_directory_path().string();
+  for (const Workload& workload : workloads()) {
+    names.push_back(workload.name);
+  }
+  app.add_flag("--json", json, "The form vindex-bench/1");
+  app.add_option("--seconds", seconds, "Of each run, about");
+  app.add_option("--workers", workers, "Numbers of workers")->delimiter(',');
+  app.add_option("--workloads", names, "Some of experts, medium, small, mixed")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app.add_option("--gib-per-worker", gib_per_worker, "Memory budget");
+  app.add_option("--storage", gb_per_second, "GB/s of the storage");
+  app.add_option("--folder", folder, "Where results files are written");
+  CLI11_PARSE(app, argc, argv);
+
+  bench::Report report;
+  report.commit = engine::program_commit();
+  report.command = bench::command_text(std::vector<std::string>(argv, argv + argc));
+  report.host = bench::host_facts("none");
+  const std::string output =
+      (std::filesystem::path(folder) / fmt::format("many-cores-{}.h5", ::getpid())).string();
+  if (!json) {
+    fmt::print("{}", table_head());
+  }
+  for (const Workload& workload : workloads()) {
+    if (std::find(names.begin(), names.end(), workload.name) == names.end()) {
+      continue;
+    }
+    for (const std::int32_t count : workers) {
+      bench::SimulatedRun run;
+      run.period = workload.period;
+      run.workers = count;
+      run.matrices = std::clamp(std::llround(seconds * count / mean_seconds(workload)), 4LL * count,
+                                std::max<long long>(workload.most, 4LL * count));
+      run.ram_budget =
+          static_cast<std::uint64_t>((count + 1) * gib_per_worker * static_cast<double>(1U << 30U));
+      run.bytes_per_second = 1e9 * gb_per_second;
+      run.output = output;
+      const bench::SimulatedTimes times = bench::simulate(run);
+      std::filesystem::remove(output);
+      const Figures figures = figures_of(run, times);
+      add_rows(workload, run, times, figures, report);
+      if (!json) {
+        fmt::print("{}", table_line(workload, run, times, figures));
+        std::fflush(stdout);
+      }
+    }
+  }
+  if (json) {
+    fmt::print("{}", bench::report_json(report));
+  }
+  return 0;
+}
