@@ -7,6 +7,7 @@
 #include "bench/report.hpp"
 #include "bench/sampling.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "cpu/cpu_tiles.hpp"
 #include "cpu/gram/amx_tiles.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/matrix_unit.hpp"

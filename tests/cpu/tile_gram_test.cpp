@@ -1,6 +1,7 @@
 // Gram matrices on a matrix unit: the decision to use one, and for which weights; the emulated unit
 // against float64 sums; the processor's, where it has one, against the emulation, bit for bit.
 #include "cpu/cpu_routes.hpp"
+#include "cpu/cpu_tiles.hpp"
 #include "cpu/gram/amx_tiles.hpp"
 #include "cpu/gram/matrix_unit.hpp"
 #include "cpu/gram/split_gram.hpp"

@@ -18,14 +18,14 @@
 
 #include "simd_gram_bf16.hpp"
 
-#include "cpu/cpu_tiles.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stop_token>
 
 namespace vindex::cpu {
+
+struct Tile;
 
 /// Contracted indices that are split and multiplied at a time.
 inline constexpr std::int64_t kSplitDepth = 256;
