@@ -2,6 +2,7 @@
 #include "arithmetic_environment.hpp"
 
 #include "blas/blas_library.hpp"
+#include <vindex/error.hpp>
 
 #include <cstdlib>
 
@@ -32,6 +33,16 @@ const std::string& blas_core_wish() {
     return wished;
   }();
   return wish;
+}
+
+bool wants_matrix_unit() {
+  const char* const set = std::getenv("VINDEX_MATRIX_UNIT");
+  const std::string wished = set == nullptr ? "" : set;
+  if (!wished.empty() && wished != "auto" && wished != "none") {
+    throw UsageError("E-MATRIX-UNIT",
+                     "VINDEX_MATRIX_UNIT is auto or none, not " + printable(wished));
+  }
+  return wished != "none";
 }
 
 }  // namespace vindex::apps

@@ -17,4 +17,8 @@ std::vector<std::string> unset_arithmetic_variables();
 /// that suit the processor where there is no wish, and one thread: call it before there are any.
 const std::string& blas_core_wish();
 
+/// VINDEX_MATRIX_UNIT: false for `none`, which turns the processor's matrix unit off, true for
+/// `auto` or nothing. Errors: UsageError E-MATRIX-UNIT for anything else.
+bool wants_matrix_unit();
+
 }  // namespace vindex::apps

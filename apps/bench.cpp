@@ -139,6 +139,7 @@ bench::BenchSettings bench_settings(const BenchFlags& flags, const Session& sess
   settings.devices = parse_devices(flags.backend.device);
   settings.threads = flags.threads;
   settings.blas_core = blas_core_wish();
+  settings.matrix_unit = wants_matrix_unit();
   settings.ram_budget = ram_budget_of(session, "").bytes;
   settings.sampling = {
       .samples = flags.samples, .case_seconds = flags.case_seconds, .stop = catch_stop_signals()};

@@ -99,6 +99,7 @@ void settle_backend(engine::RunSettings& settings, const BackendFlags& flags) {
   settings.backend = engine::backend_choice(flags.backend).value();
   settings.devices = parse_devices(flags.device);
   settings.blas_core = blas_core_wish();
+  settings.matrix_unit = wants_matrix_unit();
 }
 
 std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,

@@ -108,6 +108,7 @@ BenchOutcome run_bench(const BenchSettings& settings,
   run_settings.devices = settings.devices;
   run_settings.threads = settings.threads;
   run_settings.blas_core = settings.blas_core;
+  run_settings.matrix_unit = settings.matrix_unit;
   std::string note;
   const auto backends = engine::open_backends(run_settings, note);
   say(note);

@@ -41,6 +41,7 @@ struct BenchSettings {
   std::vector<std::int32_t> devices = {0};
   std::int32_t threads = 0;      ///< 0: every core; CUDA: calls at once
   std::uint64_t ram_budget = 0;  ///< bytes, of end_to_end
+  bool matrix_unit = true;       ///< the CPU back end may use the processor's
   std::string blas_core;         ///< kernels of OpenBLAS that the user wants; empty: the best here
   Sampling sampling;
   std::int64_t index_tensors = 207'360;  ///< of the model that the section index writes

@@ -10,24 +10,37 @@
 
 #include "blas/blas_library.hpp"
 #include "core/parallel.hpp"
+#include "cpu/gram/tile_product.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "decode/decode_matrix.hpp"
 #include "measure/backend.hpp"
 #include <vindex/error.hpp>
 
+#include <string>
+#include <utility>
+
 namespace vindex::cpu {
 
 namespace {
 
+/// A matrix unit, or why there is none.
+struct Unit {
+  TileProduct tiles = nullptr;
+  std::string name = {};
+  std::string note = {};
+};
+
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(std::int32_t threads, std::string_view blas_core)
-      : threads_(threads > 0 ? threads : usable_cores()), blas_(blas::load_blas(blas_core)) {
+  CpuBackend(std::int32_t threads, std::string_view blas_core, Unit unit)
+      : threads_(threads > 0 ? threads : usable_cores()),
+        blas_(blas::load_blas(blas_core)),
+        unit_(std::move(unit)) {
     blas::reserve_buffers(threads_);
   }
 
-  BackendInfo info() const override { return cpu_info(blas_); }
+  BackendInfo info() const override { return cpu_info(blas_, unit_.name, unit_.note); }
   BackendLimits limits() const override {
     return {.concurrent_calls = threads_, .uses_host_cores = true, .held_inputs = 1};
   }
@@ -42,7 +55,8 @@ class CpuBackend final : public Backend {
                                    .cols = cols,
                                    .encoding = &encoding,
                                    .options = options,
-                                   .in_memory = input == measure::InputBytes::kHeld});
+                                   .in_memory = input == measure::InputBytes::kHeld,
+                                   .tiles = unit_.tiles});
     return input == measure::InputBytes::kStreamedLeast ? plan.min_workspace_bytes
                                                         : plan.workspace_bytes;
   }
@@ -72,8 +86,8 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  static MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
-                                  std::uint64_t workspace_limit) {
+  MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
+                           std::uint64_t workspace_limit) const {
     MatrixReport report;
     if (is_refused(input, report)) {
       return report;
@@ -83,7 +97,8 @@ class CpuBackend final : public Backend {
                                    .encoding = &input.encoding(),
                                    .options = options,
                                    .in_memory = input.in_memory(),
-                                   .workspace_limit = workspace_limit});
+                                   .workspace_limit = workspace_limit,
+                                   .tiles = unit_.tiles});
     Workspace workspace(workspace_limit, options.stop);
     measure_on_cpu(input, plan, options, workspace, report);
     return report;
@@ -91,13 +106,29 @@ class CpuBackend final : public Backend {
 
   std::int32_t threads_;
   const blas::BlasInfo& blas_;
+  const Unit unit_;
 };
+
+Unit unit_of(MatrixUnitWish wish) {
+  MatrixUnitChoice choice = choose_matrix_unit(matrix_unit_facts(), wish);
+  if (!choice.is_used) {
+    return {.note = std::move(choice.note)};
+  }
+  return {.tiles = amx_tile_product(), .name = "AMX tiles (bfloat16)"};
+}
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads, std::string_view blas_core) {
+std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads, std::string_view blas_core,
+                                          MatrixUnitWish unit) {
   expects(threads >= 0, "make_cpu_backend: a number of threads");
-  return std::make_unique<CpuBackend>(threads, blas_core);
+  return std::make_unique<CpuBackend>(threads, blas_core, unit_of(unit));
+}
+
+std::unique_ptr<Backend> make_cpu_backend_on(TileProduct tiles, std::string_view name,
+                                             std::int32_t threads) {
+  return std::make_unique<CpuBackend>(threads, std::string_view{},
+                                      Unit{.tiles = tiles, .name = std::string(name)});
 }
 
 }  // namespace vindex::cpu

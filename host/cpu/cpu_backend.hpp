@@ -1,6 +1,8 @@
 // Owns the way to the CPU back end.
 #pragma once
 
+#include "cpu/gram/matrix_unit.hpp"
+#include "cpu/gram/simd_gram_bf16.hpp"
 #include "measure/backend.hpp"
 
 #include <cstdint>
@@ -11,8 +13,15 @@ namespace vindex::cpu {
 
 /// The CPU back end with `threads` concurrent calls (0: every core this process may use). Loads
 /// OpenBLAS with the kernels `blas_core` (empty: the processor's best) and its errors, see
-/// blas/blas_library.hpp.
+/// blas/blas_library.hpp. Gram matrices are multiplied by the processor's matrix unit where it has
+/// one that the system grants and `unit` wants; info() says which.
 std::unique_ptr<measure::Backend> make_cpu_backend(std::int32_t threads,
-                                                   std::string_view blas_core = {});
+                                                   std::string_view blas_core = {},
+                                                   MatrixUnitWish unit = MatrixUnitWish::kBest);
+
+/// The same with the matrix unit `tiles`, called `name` in info(): for tests of the routes through
+/// one on processors that have none.
+std::unique_ptr<measure::Backend> make_cpu_backend_on(TileProduct tiles, std::string_view name,
+                                                      std::int32_t threads);
 
 }  // namespace vindex::cpu

@@ -24,10 +24,17 @@ std::string processor_model() {
 
 }  // namespace
 
-measure::BackendInfo cpu_info(const blas::BlasInfo& blas) {
+measure::BackendInfo cpu_info(const blas::BlasInfo& blas, const std::string& unit,
+                              const std::string& unit_note) {
   measure::BackendInfo info{.name = "cpu", .device = processor_model(), .libraries = {blas.text()}};
   if (!blas.warning.empty()) {
     info.notes.push_back(blas.warning);
+  }
+  if (!unit.empty()) {
+    info.libraries.push_back(unit);
+  }
+  if (!unit_note.empty()) {
+    info.notes.push_back(unit_note);
   }
   return info;
 }

@@ -4,9 +4,13 @@
 #include "blas/blas_library.hpp"
 #include "measure/backend.hpp"
 
+#include <string>
+
 namespace vindex::cpu {
 
-/// The processor and the library that computes on it, with its warning.
-measure::BackendInfo cpu_info(const blas::BlasInfo& blas);
+/// The processor and what computes on it: the library, with its warning, and the matrix unit, where
+/// one is used or there is a reason (`unit_note`) not to.
+measure::BackendInfo cpu_info(const blas::BlasInfo& blas, const std::string& unit = {},
+                              const std::string& unit_note = {});
 
 }  // namespace vindex::cpu

@@ -23,6 +23,7 @@
 #include "core/integers.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/gram/split_gram.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/top/partial_band.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
@@ -69,8 +70,8 @@ void set_diagonal(WorkArray<double>& norms, float* gram) {
   }
 }
 
-/// Fills the upper triangle of `gram`. Weights that are
-/// exact in bfloat16 take the faster kernel in a pass that changes nothing.
+/// Fills the upper triangle of `gram`. Weights that are exact in bfloat16 take the faster kernel in
+/// a pass that changes nothing; with a matrix unit others too that it multiplies faster.
 template <typename Real>
 void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                 Workspace& workspace, Real* gram, double& seconds) {
@@ -83,9 +84,15 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
   WorkArray<std::byte> packed;
   std::optional<bool> exact_in_bf16;
   if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
-      change.scale_exponent != 0 || !gram_bf16_is_fast()) {
+      change.scale_exponent != 0 || (plan.tiles == nullptr && !gram_bf16_is_fast())) {
     exact_in_bf16 = false;
   }
+  const auto pack_into = [&](std::size_t bytes) {
+    if (packed.size() == 0) {
+      packed = WorkArray<std::byte>(workspace, static_cast<std::int64_t>(bytes), "packed weights");
+    }
+    return packed.span();
+  };
   const auto use_tile = [&](const Tile& tile) {
     if constexpr (!kWide) {
       const Stopwatch watch(seconds);
@@ -103,19 +110,23 @@ void accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& chang
     if constexpr (kWide) {
       add_to_gram(tile, plan.row_slabs, wide.data(), gram);
     } else {
-      add_to_gram(tile, plan.row_slabs, gram);
+      const int parts =
+          plan.tiles == nullptr ? 0 : split_parts_of(tile, max_split_parts(plan.long_side));
+      if (parts == 0) {
+        add_to_gram(tile, plan.row_slabs, gram);
+      } else {
+        add_split_gram(tile, parts, plan.row_slabs, gram, pack_into(split_gram_workspace_bytes(p)),
+                       plan.tiles, best_simd_level(), workspace.stop());
+      }
     }
   };
   const auto use_slab = [&](const decode::EncodedMatrix& slab) {
     if constexpr (!kWide) {
       if (exact_in_bf16.value_or(false)) {
         const Stopwatch watch(seconds);
-        if (packed.size() == 0) {
-          packed = WorkArray<std::byte>(
-              workspace, static_cast<std::int64_t>(gram_bf16_workspace_bytes(p)), "packed weights");
-        }
-        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p, packed.span(), best_simd_level(),
-                  workspace.stop());
+        gram_bf16(slab, plan.row_slabs, 1.0F, gram, p,
+                  pack_into(gram_bf16_workspace_bytes(p, plan.tiles != nullptr)), best_simd_level(),
+                  workspace.stop(), plan.tiles);
       }
     }
   };

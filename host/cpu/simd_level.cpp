@@ -19,4 +19,12 @@ SimdLevel best_simd_level() {
 #endif
 }
 
+bool is_made_by_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace vindex::cpu

@@ -15,4 +15,7 @@ enum class SimdLevel {
 /// The highest level this processor and operating system support.
 SimdLevel best_simd_level();
 
+/// True on a processor by AMD: the same instructions have other speeds than on Intel's.
+bool is_made_by_amd();
+
 }  // namespace vindex::cpu

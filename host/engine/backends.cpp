@@ -69,7 +69,9 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     }
   }
   if (backends.empty()) {
-    backends.push_back(cpu::make_cpu_backend(settings.threads, settings.blas_core));
+    backends.push_back(cpu::make_cpu_backend(
+        settings.threads, settings.blas_core,
+        settings.matrix_unit ? cpu::MatrixUnitWish::kBest : cpu::MatrixUnitWish::kNone));
     const measure::BackendInfo info = backends.front()->info();
     note =
         fmt::format("back end: cpu ({}, {} workers, {})", info.device,

@@ -1,6 +1,9 @@
 // The bfloat16 Gram kernel against float64 sums over decoded weights, every orientation and level.
 #include "cpu/gram/simd_gram_bf16.hpp"
 
+#include "cpu/gram/matrix_unit.hpp"
+#include "cpu/gram/tile_product.hpp"
+#include "tests/support/emulated_tiles.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -83,15 +86,23 @@ std::unique_ptr<Sample> fp8_sample(std::int64_t rows, std::int64_t cols, std::in
   return sample;
 }
 
+// A way to multiply.
+struct Way {
+  SimdLevel level = best_simd_level();
+  TileProduct tiles = nullptr;
+  const char* name = "the best level";
+};
+
 void add_gram(const decode::EncodedMatrix& view, bool contract_rows, float scale,
-              std::vector<float>& gram, SimdLevel level) {
+              std::vector<float>& gram, const Way& way) {
   const std::int64_t n = contract_rows ? view.cols : view.rows;
-  std::vector<std::byte> buffer(gram_bf16_workspace_bytes(n) + 64);
+  const std::size_t bytes = gram_bf16_workspace_bytes(n, way.tiles != nullptr);
+  std::vector<std::byte> buffer(bytes + 64);
   void* start = buffer.data();
   std::size_t room = buffer.size();
-  std::align(64, gram_bf16_workspace_bytes(n), start, room);
-  gram_bf16(view, contract_rows, scale, gram.data(), n,
-            {static_cast<std::byte*>(start), gram_bf16_workspace_bytes(n)}, level);
+  std::align(64, bytes, start, room);
+  gram_bf16(view, contract_rows, scale, gram.data(), n, {static_cast<std::byte*>(start), bytes},
+            way.level, {}, way.tiles);
 }
 
 // Compares a triangle with float64; the other one must still hold its filling.
@@ -121,28 +132,39 @@ void expect_gram(const Sample& sample, bool contract_rows, double scale,
   }
 }
 
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> all = {SimdLevel::kPortable};
+std::vector<Way> ways() {
+  std::vector<Way> all = {{SimdLevel::kPortable, nullptr, "portable"},
+                          {SimdLevel::kPortable, test::emulated_tile_product(), "emulated tiles"}};
   if (best_simd_level() >= SimdLevel::kAvx512) {
-    all.push_back(SimdLevel::kAvx512);
+    all.push_back({SimdLevel::kAvx512, nullptr, "avx512"});
+    all.push_back({SimdLevel::kAvx512, test::emulated_tile_product(), "emulated tiles, avx512"});
   }
   if (best_simd_level() >= SimdLevel::kAvx512Bf16) {
-    all.push_back(SimdLevel::kAvx512Bf16);
+    all.push_back({SimdLevel::kAvx512Bf16, nullptr, "avx512bf16"});
+  }
+  if (choose_matrix_unit(matrix_unit_facts(), MatrixUnitWish::kBest).is_used) {
+    all.push_back({best_simd_level(), amx_tile_product(), "amx"});
   }
   return all;
+}
+
+TEST(GramBf16Test, IsFastWhereItWasMeasuredToBe) {
+  EXPECT_TRUE(gram_bf16_is_fast(SimdLevel::kAvx512Bf16, true));
+  EXPECT_FALSE(gram_bf16_is_fast(SimdLevel::kAvx512Bf16, false));
+  EXPECT_FALSE(gram_bf16_is_fast(SimdLevel::kAvx512, true));
 }
 
 TEST(GramBf16Test, Bfloat16BothOrientationsAtAwkwardSizes) {
   const std::pair<std::int64_t, std::int64_t> shapes[] = {{300, 37}, {1, 5}, {1031, 16}, {33, 210}};
   for (const auto& [rows, cols] : shapes) {
     for (const bool contract_rows : {true, false}) {
-      for (const SimdLevel level : levels()) {
-        SCOPED_TRACE(::testing::Message() << rows << "x" << cols << " " << contract_rows
-                                          << " level " << static_cast<int>(level));
+      for (const Way& way : ways()) {
+        SCOPED_TRACE(::testing::Message()
+                     << rows << "x" << cols << " " << contract_rows << " " << way.name);
         const auto sample = bf16_sample(rows, cols, 0.02);
         const std::int64_t n = contract_rows ? cols : rows;
         std::vector<float> gram(n * n, 0.25F);
-        add_gram(sample->view, contract_rows, 1.0F, gram, level);
+        add_gram(sample->view, contract_rows, 1.0F, gram, way);
         expect_gram(*sample, contract_rows, 1.0, gram, 0.25F);
       }
     }
@@ -154,13 +176,13 @@ TEST(GramBf16Test, Fp8BlockScalesJoinAfterTheSum) {
   for (const auto& [rows, cols] : shapes) {
     for (const std::int32_t block : {128, 32}) {
       for (const bool contract_rows : {true, false}) {
-        for (const SimdLevel level : levels()) {
+        for (const Way& way : ways()) {
           SCOPED_TRACE(::testing::Message() << rows << "x" << cols << "/" << block << " "
-                                            << contract_rows << " " << static_cast<int>(level));
+                                            << contract_rows << " " << way.name);
           const auto sample = fp8_sample(rows, cols, block);
           const std::int64_t n = contract_rows ? cols : rows;
           std::vector<float> gram(n * n, 0.0F);
-          add_gram(sample->view, contract_rows, 4.0F, gram, level);
+          add_gram(sample->view, contract_rows, 4.0F, gram, way);
           expect_gram(*sample, contract_rows, 4.0, gram, 0.0F);
         }
       }
@@ -174,9 +196,9 @@ TEST(GramBf16Test, EveryE4M3CodeHasItsValue) {
   for (int code = 0; code < 256; ++code) {
     sample->codes[code] = static_cast<std::byte>((code & 0x7F) == 0x7F ? 0 : code);
   }
-  for (const SimdLevel level : levels()) {
+  for (const Way& way : ways()) {
     std::vector<float> gram(256 * 256, 0.0F);
-    add_gram(sample->view, false, 1.0F, gram, level);
+    add_gram(sample->view, false, 1.0F, gram, way);
     for (int code = 0; code < 256; ++code) {
       const double value = e4m3_value(static_cast<std::uint8_t>(sample->codes[code]));
       // Code 56 is 1, so its row and column of W W^T hold the values themselves.
@@ -202,7 +224,7 @@ TEST(GramBf16Test, SlabsAddUpToTheWhole) {
         slab.first_col = first;
         slab.codes += first;
       }
-      add_gram(slab, contract_rows, 1.0F, gram, best_simd_level());
+      add_gram(slab, contract_rows, 1.0F, gram, Way{});
     }
     expect_gram(*sample, contract_rows, 1.0, gram, 0.0F);
   }
@@ -210,9 +232,9 @@ TEST(GramBf16Test, SlabsAddUpToTheWhole) {
 
 TEST(GramBf16Test, TheScaleLiftsSubnormalWeights) {
   const auto sample = bf16_sample(200, 20, 1e-39);
-  for (const SimdLevel level : levels()) {
+  for (const Way& way : ways()) {
     std::vector<float> gram(20 * 20, 0.0F);
-    add_gram(sample->view, true, 0x1p126F, gram, level);
+    add_gram(sample->view, true, 0x1p126F, gram, way);
     expect_gram(*sample, true, 0x1p126, gram, 0.0F);
   }
 }
@@ -220,9 +242,9 @@ TEST(GramBf16Test, TheScaleLiftsSubnormalWeights) {
 TEST(GramBf16Test, ANanReachesItsRowAndColumn) {
   auto sample = fp8_sample(64, 32, 128);
   sample->codes[5 * 32 + 3] = std::byte{0xFF};
-  for (const SimdLevel level : levels()) {
+  for (const Way& way : ways()) {
     std::vector<float> gram(32 * 32, 0.0F);
-    add_gram(sample->view, true, 1.0F, gram, level);
+    add_gram(sample->view, true, 1.0F, gram, way);
     EXPECT_TRUE(std::isnan(gram[3 * 32 + 1]));
     EXPECT_TRUE(std::isnan(gram[9 * 32 + 3]));
     EXPECT_FALSE(std::isnan(gram[9 * 32 + 4]));
@@ -239,7 +261,7 @@ TEST(GramBf16Test, TakesOnlyWhatIsExactInBfloat16) {
   sample->encoding.type = decode::ElementType::kF16;
   EXPECT_FALSE(gram_bf16_takes(sample->view, true));
   std::vector<float> gram(64 * 64);
-  EXPECT_THROW(add_gram(sample->view, true, 1.0F, gram, best_simd_level()), Error);
+  EXPECT_THROW(add_gram(sample->view, true, 1.0F, gram, Way{}), Error);
 }
 
 }  // namespace

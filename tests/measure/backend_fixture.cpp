@@ -4,6 +4,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_factory.hpp"
 #include "tests/emulated_cuda/emulated_backend.hpp"
+#include "tests/support/emulated_tiles.hpp"
 
 #include <cstdlib>
 
@@ -16,6 +17,10 @@ decode::EncodedMatrix as_encoded(const FloatMatrix& matrix) {
 void BackendTest::SetUp() {
   if (GetParam() == "cpu") {
     backend_ = cpu::make_cpu_backend(1);
+    return;
+  }
+  if (GetParam() == kEmulatedTiles) {
+    backend_ = cpu::make_cpu_backend_on(emulated_tile_product(), "emulated tiles", 1);
     return;
   }
   if (GetParam() == kEmulatedCuda) {

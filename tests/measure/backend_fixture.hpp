@@ -19,9 +19,12 @@ decode::EncodedMatrix as_encoded(const FloatMatrix& matrix);
 
 /// The CUDA back end's own text, run on the CPU (tests/emulated_cuda).
 inline constexpr const char* kEmulatedCuda = "cuda_emulated";
+/// The CPU back end with a matrix unit in plain C++ (tests/support/emulated_tiles.hpp).
+inline constexpr const char* kEmulatedTiles = "cpu_tiles";
 
-/// Runs over "cpu", "cuda" and kEmulatedCuda. Without a device the cases "cuda" are skipped with
-/// the reason, unless VINDEX_REQUIRE=cuda is in the environment, which makes that a failure.
+/// Runs over "cpu", kEmulatedTiles, "cuda" and kEmulatedCuda. Without a device the cases "cuda" are
+/// skipped with the reason, unless VINDEX_REQUIRE=cuda is in the environment, which makes that a
+/// failure.
 class BackendTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override;
@@ -40,7 +43,9 @@ class BackendTest : public ::testing::TestWithParam<std::string> {
 };
 
 /// What every conformance suite is instantiated over.
-inline auto every_backend() { return ::testing::Values("cpu", "cuda", kEmulatedCuda); }
+inline auto every_backend() {
+  return ::testing::Values("cpu", kEmulatedTiles, "cuda", kEmulatedCuda);
+}
 
 measure::MeasureOptions with_mode(measure::Mode mode, bool escalate = true);
 

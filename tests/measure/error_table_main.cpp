@@ -1,11 +1,13 @@
 // Holds sigma_error against float64 LAPACK over kinds of matrices and modes, as a table:
 //   error_table 288 544        the table of docs/sigma-error.md (two minutes)
+//   error_table --tiles 544    the same through an emulated matrix unit
 //   error_table --each 288     every matrix, one per line
 #include "error_kinds.hpp"
 
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
 #include "measure/backend.hpp"
+#include "tests/support/emulated_tiles.hpp"
 
 #include <fmt/format.h>
 
@@ -49,8 +51,10 @@ measure::MatrixReport measured(measure::Backend& backend, const FloatMatrix& mat
   return out[0];
 }
 
-void add_size(std::int64_t p, bool each) {
-  const auto backend = cpu::make_cpu_backend(1);
+void add_size(std::int64_t p, bool each, bool by_tiles) {
+  const auto backend = by_tiles
+                           ? cpu::make_cpu_backend_on(emulated_tile_product(), "emulated tiles", 1)
+                           : cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
   std::map<std::string, std::array<Cell, kWays.size()>> table;
   for (const ErrorCase& one : error_cases(p)) {
     const FloatMatrix matrix = one.make();
@@ -92,7 +96,9 @@ void add_size(std::int64_t p, bool each) {
 int main(int count, char** arguments) {
   using namespace vindex::test;
   try {
-    const bool each = count > 1 && std::string(arguments[1]) == "--each";
+    const std::string first = count > 1 ? arguments[1] : "";
+    const bool each = first == "--each";
+    const bool by_tiles = first == "--tiles";
     if (!each) {
       std::string head = "| p | kind |";
       for (const Way& way : kWays) {
@@ -100,11 +106,12 @@ int main(int count, char** arguments) {
       }
       fmt::print("{}\n|---|---|---|---|---|---|\n", head);
     }
-    for (int i = each ? 2 : 1; i < count; ++i) {
-      add_size(std::stoll(arguments[i]), each);
+    for (int i = each || by_tiles ? 2 : 1; i < count; ++i) {
+      add_size(std::stoll(arguments[i]), each, by_tiles);
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\nusage: error_table [--each] P...   (P: short side, 32 at least)\n",
+    std::fprintf(stderr,
+                 "%s\nusage: error_table [--each | --tiles] P...   (P: short side, 32 at least)\n",
                  error.what());
     return 70;
   }

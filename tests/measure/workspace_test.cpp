@@ -250,7 +250,7 @@ TEST(CpuThreads, ConcurrentCallsGiveTheBitsOfOne) {
 }
 
 TEST(CpuBackend, SaysWhoComputes) {
-  const auto backend = cpu::make_cpu_backend(0);
+  const auto backend = cpu::make_cpu_backend(0, "", cpu::MatrixUnitWish::kNone);
   const measure::BackendInfo info = backend->info();
   EXPECT_EQ(info.name, "cpu");
   EXPECT_FALSE(info.device.empty());

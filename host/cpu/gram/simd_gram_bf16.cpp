@@ -9,9 +9,12 @@
 // after the products as in DeepGEMM.
 //
 // Why not decode to float32 and take syrk: vdpbf16ps does two products where an FMA does one, on
-// operands of half the bytes, and code times scale need not be rounded to float32. Why segments: a
+// operands of half the bytes, and code times scale need not be rounded to float32. Where it is not
+// issued as often as an FMA, syrk is taken: gram_bf16_is_fast(). Why segments: a
 // single float32 sum over the long side errs by its length.
 #include "simd_gram_bf16.hpp"
+
+#include "tile_product.hpp"
 
 #include "core/integers.hpp"
 #include "core/stop.hpp"
@@ -31,8 +34,10 @@ namespace vindex::cpu {
 namespace {
 
 constexpr std::int64_t kPanelWords = kPanelWidth * kPackDepth / 2;
-// Contracted length of one float32 accumulator.
+// Contracted length of one float32 accumulator; of one on a matrix unit, which sums 32 products
+// before it adds them.
 constexpr std::int64_t kSegment = 128;
+constexpr std::int64_t kTileSegment = 512;
 // Shortest contracted scale block worth a fold of its own.
 constexpr std::int64_t kMinScaleBlock = 32;
 constexpr std::int64_t kMaxSegments = kPackDepth / kMinScaleBlock;
@@ -41,11 +46,18 @@ constexpr std::int64_t kBlockPanels = 12;
 
 std::int64_t panel_count(std::int64_t n) { return ceil_divide(n, kPanelWidth); }
 
+// Panels of an operand: a matrix unit takes them in twos.
+std::int64_t held_panels(std::int64_t n, bool by_tiles) {
+  return by_tiles ? 2 * ceil_divide(n, 2 * kPanelWidth) : panel_count(n);
+}
+
 // A run of contracted indices summed in one accumulator, and the scales of its weights.
 struct Segment {
   std::int64_t first_pair = 0;
   std::int64_t pairs = 0;
   const float* scales = nullptr;  // one per Gram index, padded; null: all 1
+  std::int64_t first = 0;         // contracted index in the pack, and how many
+  std::int64_t length = 0;
 };
 
 // What the tile kernels read.
@@ -173,6 +185,60 @@ void multiply_panels(const PackedSlab& slab, float* gram, std::int64_t n, SimdLe
   }
 }
 
+// Packs segment by segment, each padded to whole blocks of a matrix unit, in both layouts.
+void pack_for_tiles(PackSource source, const std::vector<Segment>& segments,
+                    std::int64_t code_bytes, std::int64_t panels, std::uint32_t* columns,
+                    std::uint32_t* rows, SimdLevel level) {
+  const std::byte* const codes = source.codes;
+  std::int64_t blocks = 0;
+  for (const Segment& segment : segments) {
+    const std::int64_t padded = ceil_divide(segment.pairs, kTilePairs) * kTilePairs;
+    source.codes =
+        codes + segment.first * (source.contract_rows ? source.row_stride_bytes : code_bytes);
+    source.depth = segment.length;
+    std::uint32_t* const at = columns + segment.first_pair * kPanelWidth;
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      const bool is_held = panel < panel_count(source.gram_size);
+      std::fill(at + panel * kPanelWords + (is_held ? segment.pairs : 0) * kPanelWidth,
+                at + panel * kPanelWords + padded * kPanelWidth, 0U);
+    }
+    pack_gram_panels(source, at, level);
+    blocks += padded / kTilePairs;
+  }
+  for (std::int64_t panel = 0; panel < panels; ++panel) {
+    transpose_blocks(columns + panel * kPanelWords, rows + panel * kPanelWords, blocks, level);
+  }
+}
+
+void multiply_on_unit(const PackedSlab& slab, const std::uint32_t* rows, float* gram,
+                      std::int64_t n, TileProduct tiles, const std::stop_token& stop) {
+  std::vector<TileSegment> segments;
+  for (const Segment& segment : slab.segments) {
+    segments.push_back({.first_block = segment.first_pair / kTilePairs,
+                        .blocks = ceil_divide(segment.pairs, kTilePairs),
+                        .scales = segment.scales});
+  }
+  // Up to kTileSegment of the contracted side are folded before the Gram is touched.
+  std::vector<TileStretch> stretches;
+  for (std::size_t first = 0; first < segments.size();) {
+    std::size_t end = first;
+    std::int64_t blocks = 0;
+    while (end < segments.size() &&
+           (end == first || (blocks + segments[end].blocks) * 2 * kTilePairs <= kTileSegment)) {
+      blocks += segments[end++].blocks;
+    }
+    stretches.push_back(
+        {.segments = segments.data() + first, .count = static_cast<std::int64_t>(end - first)});
+    first = end;
+  }
+  tiles({.rows = {rows},
+         .columns = {slab.panels},
+         .panel_words = kPanelWords,
+         .stretches = stretches,
+         .products = part_products(1)},
+        gram, n, stop);
+}
+
 float scale_at(const decode::Companion& scales, std::int64_t row, std::int64_t column) {
   const std::int64_t index = row * scales.cols + column;
   if (scales.type == decode::ElementType::kF32) {
@@ -204,19 +270,23 @@ bool gram_bf16_takes(const decode::EncodedMatrix& slab, bool contract_rows) {
          length >= kMinScaleBlock && length % 2 == 0;
 }
 
-bool gram_bf16_is_fast(SimdLevel level) { return level >= SimdLevel::kAvx512Bf16; }
+bool gram_bf16_is_fast(SimdLevel level, bool by_amd) {
+  return level >= SimdLevel::kAvx512Bf16 && by_amd;
+}
 
-std::size_t gram_bf16_workspace_bytes(std::int64_t n) {
-  const auto padded = static_cast<std::size_t>(panel_count(n) * kPanelWidth);
-  return padded * (kPackDepth / 2 * sizeof(std::uint32_t) + kMaxSegments * sizeof(float));
+std::size_t gram_bf16_workspace_bytes(std::int64_t n, bool by_tiles) {
+  const auto padded = static_cast<std::size_t>(held_panels(n, by_tiles) * kPanelWidth);
+  const std::size_t layouts = by_tiles ? 2 : 1;
+  return padded * (layouts * kPackDepth / 2 * sizeof(std::uint32_t) + kMaxSegments * sizeof(float));
 }
 
 void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scale, float* gram,
                std::int64_t n, std::span<std::byte> workspace, SimdLevel level,
-               const std::stop_token& stop) {
+               const std::stop_token& stop, TileProduct tiles) {
+  const bool by_tiles = tiles != nullptr;
   expects(gram_bf16_takes(slab, contract_rows), "encoding not exact in bfloat16");
   expects(n == (contract_rows ? slab.cols : slab.rows), "order of the Gram matrix");
-  expects(workspace.size() >= gram_bf16_workspace_bytes(n), "Gram workspace too small");
+  expects(workspace.size() >= gram_bf16_workspace_bytes(n, by_tiles), "Gram workspace too small");
   expects(reinterpret_cast<std::uintptr_t>(workspace.data()) % 64 == 0, "workspace alignment");
   const bool fp8 = slab.encoding->scheme == decode::Scheme::kFp8Block;
   const std::int64_t depth = contract_rows ? slab.rows : slab.cols;
@@ -226,9 +296,12 @@ void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scal
       contract_rows ? slab.encoding->block_rows : slab.encoding->block_cols;
   const std::int64_t gram_block =
       contract_rows ? slab.encoding->block_cols : slab.encoding->block_rows;
-  const std::int64_t padded = panel_count(n) * kPanelWidth;
+  const std::int64_t held = held_panels(n, by_tiles);
+  const std::int64_t padded = held * kPanelWidth;
   auto* panels = reinterpret_cast<std::uint32_t*>(workspace.data());
-  auto* scale_vectors = reinterpret_cast<float*>(panels + panel_count(n) * kPanelWords);
+  auto* row_panels = panels + held * kPanelWords;
+  auto* scale_vectors =
+      reinterpret_cast<float*>(by_tiles ? row_panels + held * kPanelWords : row_panels);
 
   PackSource source;
   source.row_stride_bytes = slab.row_stride_bytes;
@@ -244,11 +317,14 @@ void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scal
     packed.panels = panels;
     std::int64_t end = start;
     float* scales = scale_vectors;
-    while (end < depth && end - start < kPackDepth &&
+    std::int64_t pairs = 0;  // of the segments so far, padding included
+    while (end < depth && 2 * pairs < kPackDepth &&
            static_cast<std::int64_t>(packed.segments.size()) < kMaxSegments) {
-      std::int64_t length = std::min({kSegment, depth - end, kPackDepth - (end - start)});
+      std::int64_t length = std::min(
+          {by_tiles && !fp8 ? kTileSegment : kSegment, depth - end, kPackDepth - 2 * pairs});
       Segment segment;
-      segment.first_pair = (end - start) / 2;
+      segment.first_pair = pairs;
+      segment.first = end - start;
       if (fp8) {
         const std::int64_t position = first_contracted + end;
         length = std::min(length, contracted_block - position % contracted_block);
@@ -263,15 +339,22 @@ void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scal
         segment.scales = scales;
         scales += padded;
       }
+      segment.length = length;
       segment.pairs = (length + 1) / 2;
+      pairs += by_tiles ? ceil_divide(segment.pairs, kTilePairs) * kTilePairs : segment.pairs;
       packed.segments.push_back(segment);
       end += length;
     }
     source.codes =
         slab.codes + (contract_rows ? start * slab.row_stride_bytes : start * (fp8 ? 1 : 2));
-    source.depth = end - start;
-    pack_gram_panels(source, panels, level);
-    multiply_panels(packed, gram, n, level, stop);
+    if (by_tiles) {
+      pack_for_tiles(source, packed.segments, fp8 ? 1 : 2, held, panels, row_panels, level);
+      multiply_on_unit(packed, row_panels, gram, n, tiles, stop);
+    } else {
+      source.depth = end - start;
+      pack_gram_panels(source, panels, level);
+      multiply_panels(packed, gram, n, level, stop);
+    }
     start = end;
   }
 }

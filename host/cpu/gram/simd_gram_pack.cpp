@@ -203,9 +203,42 @@ VINDEX_TARGET_PACK void pack_columns_contracted(const PackSource& source, std::u
     }
   }
 }
+
+VINDEX_TARGET_PACK void transpose_blocks_avx512(const std::uint32_t* from, std::uint32_t* to,
+                                                std::int64_t count) {
+  for (std::int64_t block = 0; block < count; ++block, from += 256, to += 256) {
+    __m512i rows[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      rows[i] = _mm512_load_si512(from + 16 * i);
+    }
+    transpose(rows);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+      _mm512_store_si512(to + 16 * i, rows[i]);
+    }
+  }
+}
 #endif
 
 }  // namespace
+
+void transpose_blocks(const std::uint32_t* from, std::uint32_t* to, std::int64_t count,
+                      SimdLevel level) {
+#if defined(__x86_64__)
+  if (level >= SimdLevel::kAvx512) {
+    transpose_blocks_avx512(from, to, count);
+    return;
+  }
+#endif
+  for (std::int64_t block = 0; block < count; ++block, from += 256, to += 256) {
+    for (std::int64_t i = 0; i < kPanelWidth; ++i) {
+      for (std::int64_t j = 0; j < kPanelWidth; ++j) {
+        to[i * kPanelWidth + j] = from[j * kPanelWidth + i];
+      }
+    }
+  }
+}
 
 void pack_gram_panels(const PackSource& source, std::uint32_t* panels, SimdLevel level) {
 #if defined(__x86_64__)

@@ -4,6 +4,7 @@
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/gram/split_gram.hpp"
 #include "cpu/seam.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
@@ -76,6 +77,8 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
                : proof                 ? SvdRoute::kChebyshev
                                        : SvdRoute::kGram32;
   plan.library_only = wanted == "library";
+  // A proof is of sums as a library makes them, however short (top/certificate.hpp).
+  plan.tiles = plan.library_only || plan.route == SvdRoute::kChebyshev ? nullptr : request.tiles;
   plan.may_escalate = plan.route == SvdRoute::kGram32 &&
                       (request.options.escalate || plan.short_side <= measure::kFloat64Size);
 
@@ -113,7 +116,9 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   plan.min_workspace_bytes =
       solver + array_bytes(plan.chunk * p, sizeof(float)) + slab_bytes + plan.library_bytes;
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
-    plan.min_workspace_bytes += gram_bf16_workspace_bytes(p);
+    plan.min_workspace_bytes += plan.tiles == nullptr ? gram_bf16_workspace_bytes(p)
+                                                      : std::max(gram_bf16_workspace_bytes(p, true),
+                                                                 split_gram_workspace_bytes(p));
   }
   plan.workspace_bytes = plan.min_workspace_bytes;
   if (request.workspace_limit != 0 && plan.min_workspace_bytes > request.workspace_limit) {

@@ -2,6 +2,7 @@
 // precision and the memory it takes out. Pure; prints nothing, allocates nothing.
 #pragma once
 
+#include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/seam.hpp"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct SvdPlanRequest {
   MeasureOptions options = {};
   bool in_memory = true;
   std::uint64_t workspace_limit = 0;  ///< bytes, 0: free
+  TileProduct tiles = nullptr;        ///< of the matrix unit, if one is to be used
 };
 
 /// Everything is cut along the long side: tiles are short_side x chunk (or chunk x short_side)
@@ -38,6 +40,7 @@ struct SvdPlan {
   bool keep_decoded = false;              ///< float32 weights stay for a second pass
   bool may_escalate = false;              ///< memory is there for what may follow kGram32
   bool library_only = false;              ///< OpenBLAS and LAPACK alone, none of our kernels
+  TileProduct tiles = nullptr;            ///< multiplies what it is faster for; null: nothing
   std::uint64_t workspace_bytes = 0;      ///< upper bound, streamed slabs and library included
   std::uint64_t min_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
   std::uint64_t library_bytes = 0;        ///< of these: packing buffers inside OpenBLAS
