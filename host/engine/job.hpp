@@ -76,10 +76,9 @@ class RowSink {
 /// Who works: per device (or processor), how many calls of Job::process at once.
 struct Lanes {
   std::vector<std::int32_t> calls = {1};
-  std::int64_t batch = 1;        ///< PlanLimits::batch
-  std::int64_t held = 1;         ///< PlanLimits::held
-  bool in_order = false;         ///< PlanLimits::in_order
-  std::int64_t small_batch = 1;  ///< PlanLimits::small_batch
+  std::int64_t batch = 1;  ///< PlanLimits::batch
+  std::int64_t held = 1;   ///< PlanLimits::held
+  bool in_order = false;   ///< PlanLimits::in_order
   std::int32_t count() const;
 };
 

@@ -38,7 +38,6 @@ WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, con
   WorkPlan plan = plan_rows(works, {.ram_budget = left_of(own, beside),
                                     .workers = lanes.count(),
                                     .batch = lanes.batch,
-                                    .small_batch = lanes.small_batch,
                                     .held = lanes.held,
                                     .in_order = lanes.in_order});
   plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);

@@ -121,10 +121,7 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
 /// Adds the row to `last`, whose rows are of its kind, where there is room.
 bool join(WorkUnit& last, const RowWork& work, const PlanLimits& limits, std::uint64_t share,
           double fair_cost) {
-  const auto rows = static_cast<std::int64_t>(last.rows.size());
-  // What only spares hand-overs is not worth an uneven end.
-  const bool is_worth_waiting = work.reading == Reading::kPieces || rows < limits.batch;
-  if (last.cost + work.cost > std::max(fair_cost, is_worth_waiting ? kMinBatch * work.cost : 0.0)) {
+  if (last.cost + work.cost > std::max(fair_cost, kMinBatch * work.cost)) {
     return false;
   }
   if (work.reading == Reading::kPieces) {
@@ -133,9 +130,8 @@ bool join(WorkUnit& last, const RowWork& work, const PlanLimits& limits, std::ui
     last.staging_bytes = std::max(last.staging_bytes, work.pieces);
     return true;
   }
-  const std::int64_t most =
-      std::max(limits.batch, work.cost <= kSmallCost ? limits.small_batch : 1);
-  if (rows >= most || last.streamed || last.workspace_limit != 0) {
+  if (static_cast<std::int64_t>(last.rows.size()) >= limits.batch || last.streamed ||
+      last.workspace_limit != 0) {
     return false;
   }
   WorkUnit larger = last;

@@ -108,11 +108,8 @@ struct PlanLimits {
   std::uint64_t ram_budget = 0;  ///< bytes
   std::int32_t workers = 1;      ///< concurrent hand-overs
   std::int64_t batch = 1;        ///< rows per hand-over at most
-  /// The same of rows that cost at most kSmallCost, where a worker's share of the work has as many:
-  /// one thread begins the units of all workers.
-  std::int64_t small_batch = 1;
-  std::int64_t held = 1;  ///< BackendLimits::held_inputs
-  bool in_order = false;  ///< no outlier is worked on before its turn
+  std::int64_t held = 1;         ///< BackendLimits::held_inputs
+  bool in_order = false;         ///< no outlier is worked on before its turn
 };
 
 /// Parts of a matrix this close in their file are read as one.
@@ -121,9 +118,6 @@ inline constexpr std::uint64_t kMergedGap = 16U << 10U;
 inline constexpr std::uint64_t kSharedCompanionBytes = 64U << 10U;
 /// Staging memory beyond which more slots of one unit gain nothing: the depth of the reader.
 inline constexpr std::uint64_t kRingBytes = 512ULL << 20U;
-
-/// Arithmetic, in flop, of a few milliseconds on a core.
-inline constexpr double kSmallCost = 1e8;
 
 /// True where `companion` of a matrix of `unit` lies in its shared memory rather than in the slot.
 bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);

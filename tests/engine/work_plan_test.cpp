@@ -49,36 +49,6 @@ WorkPlan plan_of(const model::ModelIndex& index, std::uint64_t budget, std::int3
                          &workspace, nullptr, true);
 }
 
-// One thread begins the units of all workers.
-TEST(WorkPlanTest, SmallRowsShareAHandOverWhereEveryWorkerHasEnoughOfThem) {
-  const auto largest_of = [](int count, std::int64_t side, std::int32_t workers,
-                             std::uint64_t budget) {
-    model::ModelIndex index;
-    for (int i = 0; i < count; ++i) {
-      index.matrices.push_back(matrix_of(side, side));
-    }
-    std::vector<std::int64_t> all(index.matrices.size());
-    std::iota(all.begin(), all.end(), 0);
-    const WorkPlan plan = jobs::plan_work(
-        index, all, {}, {.ram_budget = budget, .workers = workers, .batch = 1, .small_batch = 16},
-        &workspace, nullptr, true);
-    std::size_t largest = 0;
-    std::size_t rows = 0;
-    for (const WorkUnit& unit : plan.units) {
-      largest = std::max(largest, unit.rows.size());
-      rows += unit.rows.size();
-      EXPECT_LE(unit.memory_bytes, budget / (static_cast<std::uint64_t>(workers) + 1));
-    }
-    EXPECT_EQ(rows, all.size());
-    return largest;
-  };
-  EXPECT_EQ(largest_of(1000, 128, 2, 4096 * kMiB), 16U);
-  EXPECT_GT(largest_of(1000, 128, 2, 2 * kMiB), 1U);
-  EXPECT_EQ(largest_of(20, 128, 2, 4096 * kMiB), 2U);      // a quarter of a worker's share
-  EXPECT_EQ(largest_of(1000, 128, 128, 4096 * kMiB), 1U);  // the same
-  EXPECT_EQ(largest_of(1000, 1024, 2, 4096 * kMiB), 1U);   // not small
-}
-
 model::ModelIndex some_model() {
   model::ModelIndex index;
   for (int i = 0; i < 20; ++i) {

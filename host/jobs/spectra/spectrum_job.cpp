@@ -30,9 +30,6 @@ std::uint64_t matrix_workspace(const void* context, const model::MatrixRecord& m
                                        engine::options_for(matrix.table, *asked->second), input);
 }
 
-/// Enough that beginning a unit is little beside its work.
-constexpr std::int64_t kSmallBatch = 16;
-
 /// As they are stored; products, which are of several places, last.
 void sort_by_file(const engine::SelectedModel& model, std::vector<engine::RowWork>& works) {
   const engine::ModelViews views = {{&model.files, &model.index}};
@@ -101,8 +98,7 @@ engine::Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& bac
   engine::Lanes lanes{.calls = {},
                       .batch = limits.batch,
                       .held = limits.held_inputs,
-                      .in_order = wanted.in_file_order || wanted.in_drawn_order,
-                      .small_batch = limits.uses_host_cores ? kSmallBatch : 1};
+                      .in_order = wanted.in_file_order || wanted.in_drawn_order};
   for (const auto& backend : backends) {
     lanes.calls.push_back(backend->limits().concurrent_calls);
   }
