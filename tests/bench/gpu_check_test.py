@@ -170,7 +170,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(path[1], "/where/the/driver/is")
 
     def test_what_fails_hangs_or_dies_costs_its_own_part(self):
-        self.assertEqual(self.run_parts("facts", "suites", seconds=7, FAKE_HANG="1"), 1, msg=getattr(self, "said", ""))
+        self.assertEqual(self.run_parts("facts", "suites", seconds=15, FAKE_HANG="1"), 1, msg=getattr(self, "said", ""))
         summary, names = self.kept()
         endings = self.endings(summary)
         self.assertEqual(endings["suite values"], "well")
