@@ -25,6 +25,7 @@ ACCEPTED = [
     (r"sum_products_kernel<.*DoubleArithmetic", 8, 16),
     (r"operand_kernel<.*OperandSource\)3, .*Element\)2, true", 96, 240),  # a third block per multiprocessor instead
     (r"update_and_multiply_halves_kernel<true", 136, 272),  # scalars; fragments of a strip fill the registers
+    (r"update_and_multiply_kernel<", 16, 32),  # scalars, in plain float32 on sm_80 and in float64 on sm_90a
     (r"decode_kernel<", 24, 64),  # 4-bit look-ups on sm_90a
     (r"operand_kernel<", 80, 0),  # an array that is indexed at run time
 ]
