@@ -83,12 +83,22 @@ TEST(Heartbeat, AnyBytesAreReadWithoutHarm) {
   }
 }
 
+TEST(Heartbeat, ARunOfOneProcessIsQuietForItsFirstSecond) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  const auto store = open_run_store(path, sample_run(), {}, false);
+  store->show_progress({.elapsed_seconds = 0.9});
+  EXPECT_THROW((void)read_status(path), Error);
+  store->show_progress({.elapsed_seconds = 1.0});
+  EXPECT_EQ(read_status(path).workers, 1);
+}
+
 TEST(Heartbeat, StatusCountsFinishedRowsThatAreInNoPartYet) {
   const TestFolder folder;
   const std::string path = folder / "out.h5";
   const RunDescription run = sample_run();
   const auto store = open_run_store(path, run, {}, false);
-  store->show_progress({});
+  store->show_progress({.elapsed_seconds = 1.0});
   EXPECT_EQ(read_status(path).workers, 1);
   EXPECT_EQ(read_status(path).done, 0);
   measure_rows(*store, run, 0, 4);
@@ -135,7 +145,7 @@ TEST(Heartbeat, ARowMeasuredAgainMovesFromFailedToDone) {
   EXPECT_EQ(read_status(path).workers, 0);
   const auto store = open_run_store(path, run, {}, false);
   measure_rows(*store, run, 0, 1);
-  store->show_progress({});
+  store->show_progress({.elapsed_seconds = 1.0});
   const RunStatus status = read_status(path);
   EXPECT_EQ(status.done, 4);
   EXPECT_EQ(status.failed, 1);
@@ -162,7 +172,7 @@ TEST(Heartbeat, ADerivedRowIsNotTheMatrixOfItsName) {
   {
     const auto store = open_run_store(path, run, {}, false);
     measure_rows(*store, run, of, of + 1);
-    store->show_progress({});
+    store->show_progress({.elapsed_seconds = 1.0});
     const RunStatus mended = read_status(path);
     EXPECT_EQ(mended.done, 1);
     EXPECT_EQ(mended.failed, 0);
@@ -175,7 +185,7 @@ TEST(Heartbeat, ADerivedRowIsNotTheMatrixOfItsName) {
   const auto store = open_run_store(path, run, {}, false);
   measure_rows(*store, run, matrices, matrices + 1);
   store->add(failed_row(of, "again"));
-  store->show_progress({});
+  store->show_progress({.elapsed_seconds = 1.0});
   const RunStatus status = read_status(path);
   EXPECT_EQ(status.derived_done, 1) << "finished and in no part yet";
   EXPECT_EQ(status.derived_failed, 0);
@@ -228,7 +238,7 @@ TEST(Heartbeat, TheNamesOfFailedRowsAreBoundedAndTheCountIsNot) {
   for (std::size_t i = 0; i < run.matrices.size(); ++i) {
     store->add(failed_row(static_cast<std::int64_t>(i), std::string(3000, 'r')));
   }
-  store->show_progress({});
+  store->show_progress({.elapsed_seconds = 1.0});
   const RunStatus status = read_status(path);
   EXPECT_EQ(status.failed, static_cast<std::int64_t>(run.matrices.size()));
   EXPECT_EQ(status.failed_rows.size(), kMaxFailedRows);
