@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,14 +23,9 @@ import tempfile
 import threading
 import time
 
+from organ_speed import cpu_name
+
 PIECE = 1 << 20
-
-
-def cpu_name():
-    for line in open("/proc/cpuinfo", encoding="utf-8"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def weights_of(model):

@@ -18,21 +18,15 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
 import time
 
+from organ_speed import cpu_name
+
 ROWS, COLS = 7168, 2048
 STORED = {"bf16": ("BF16", 2.0), "fp8": ("F8", 1.0)}
-
-
-def cpu_name():
-    for line in open("/proc/cpuinfo", encoding="utf-8"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def warm(files):

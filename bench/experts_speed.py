@@ -18,7 +18,8 @@ import subprocess
 import tempfile
 import time
 
-from compare_speed import cpu_name, warm
+from compare_speed import warm
+from organ_speed import cpu_name
 
 
 def main():
