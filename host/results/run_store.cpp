@@ -192,7 +192,6 @@ class Store final : public RunStore {
     publish_results(path_, description_, rows, gathered_.pool());
     dirty_ = false;
     file_is_current_ = true;
-    pending_.clear();
     forget_pending();
     leave_parts();
     return true;
@@ -200,6 +199,8 @@ class Store final : public RunStore {
 
   /// What waited is in a file.
   void forget_pending() {
+    pending_.clear();
+    is_pending_.clear();
     pending_bytes_ = 0;
     heartbeat_ = {};  // what it counted is in the file
     heartbeat_age_.reset();
