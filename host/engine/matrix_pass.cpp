@@ -13,12 +13,8 @@ namespace vindex::engine {
 
 namespace {
 
-bool lies_in_rows(const model::MatrixRecord& matrix) {
-  return !matrix.transposed && matrix.product == nullptr &&
-         decode::code_layout(matrix.encoding.scheme) == decode::CodeLayout::kRows;
-}
-
-std::vector<RowWork> works_of(const std::vector<PassMatrix>& matrices, bool rows_pass_by) {
+std::vector<RowWork> works_of(const input::ModelFiles& files,
+                              const std::vector<PassMatrix>& matrices, bool rows_pass_by) {
   std::vector<RowWork> works;
   works.reserve(matrices.size());
   for (std::size_t i = 0; i < matrices.size(); ++i) {
@@ -32,7 +28,7 @@ std::vector<RowWork> works_of(const std::vector<PassMatrix>& matrices, bool rows
     work.slot = staged_bytes(matrix.record).slot;
     work.workspace = work.min_workspace = matrix.decoded;
     work.streamed = matrix.decoded + matrix.encoded + work.read_bytes - matrix.record.codes.bytes;
-    if (rows_pass_by && lies_in_rows(matrix.record)) {
+    if (rows_pass_by && !matrix.record.transposed && can_pass_by(files, matrix.record)) {
       const std::uint64_t codes = matrix.record.codes.bytes;
       work.reading = Reading::kPassing;
       work.pieces = PassingBytes::window_memory(codes) + matrix.encoded + work.read_bytes - codes;
@@ -110,8 +106,8 @@ RunOutcome pass_over(const input::ModelFiles& files, const std::vector<PassMatri
     unit.require_read(0);  // what was read slab by slab, and files that changed meanwhile
     unit.input(0)->release();
   };
-  return pass_over(ModelViews{{&files, &index}}, works_of(matrices, options.rows_pass_by), options,
-                   work_on, hooks);
+  return pass_over(ModelViews{{&files, &index}}, works_of(files, matrices, options.rows_pass_by),
+                   options, work_on, hooks);
 }
 
 }  // namespace vindex::engine

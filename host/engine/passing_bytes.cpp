@@ -1,5 +1,8 @@
-// Owns which windows are under way, and putting what was asked for together from them.
+// Owns what can pass by, which windows are under way, and putting what was asked for together from
+// them.
 #include "passing_bytes.hpp"
+
+#include "matrix_loader.hpp"
 
 #include "core/integers.hpp"
 #include "core/stop.hpp"
@@ -10,6 +13,12 @@
 #include <exception>
 
 namespace vindex::engine {
+
+bool can_pass_by(const input::ModelFiles& files, const model::MatrixRecord& matrix) {
+  return matrix.product == nullptr &&
+         decode::code_layout(matrix.encoding.scheme) == decode::CodeLayout::kRows &&
+         source_of(files, matrix.codes.tensor).descriptor() >= 0;
+}
 
 PassingBytes::PassingBytes(UnitStream& unit, const input::ByteRange& range)
     : unit_(unit), range_(range) {

@@ -17,6 +17,10 @@
 
 namespace vindex::engine {
 
+/// True where the codes of `matrix` can pass by: rows one behind the other, of no product, in a
+/// local file. A store is asked for what it serves best, larger ranges.
+bool can_pass_by(const input::ModelFiles& files, const model::MatrixRecord& matrix);
+
 /// Used by one thread at a time.
 class PassingBytes {
  public:

@@ -6,7 +6,6 @@
 
 #include "core/parallel.hpp"
 #include "decode/encoding.hpp"
-#include "engine/matrix_loader.hpp"
 #include "engine/passing_bytes.hpp"
 #include "engine/unit_stream.hpp"
 #include "measure/judgement.hpp"
@@ -69,13 +68,8 @@ bool is_plain(const JobPair& pair) {
 /// True where both sides' rows can pass by side by side, once: of two matrices as they are stored,
 /// each a run of rows in a local file.
 bool can_pass(const JobPair& pair, const engine::OpenModel& a, const engine::OpenModel& b) {
-  const auto is_run_of_rows = [](const model::MatrixRecord& matrix,
-                                 const engine::OpenModel& model) {
-    return decode::code_layout(matrix.encoding.scheme) == decode::CodeLayout::kRows &&
-           engine::source_of(model.files, matrix.codes.tensor).descriptor() >= 0;
-  };
-  return is_plain(pair) && pair.a.transposed == pair.b.transposed && is_run_of_rows(pair.a, a) &&
-         is_run_of_rows(pair.b, b);
+  return is_plain(pair) && pair.a.transposed == pair.b.transposed &&
+         engine::can_pass_by(a.files, pair.a) && engine::can_pass_by(b.files, pair.b);
 }
 
 /// True where a back end may take both at once: of one shape, orientation and encoding on each
