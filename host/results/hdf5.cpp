@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <dlfcn.h>
 #include <limits>
 #include <memory>
 
@@ -100,7 +101,24 @@ void require_room_for_a_file() {
   std::fill_n(static_cast<volatile std::byte*>(room.get()), 1, std::byte{});  // it is asked for
 }
 
+namespace {
+
+/// Whether libhdf5 is part of the program or library that this is, so that nobody else uses it.
+bool is_own_library() {
+  Dl_info library = {};
+  Dl_info own = {};
+  return ::dladdr(reinterpret_cast<const void*>(&H5open), &library) != 0 &&
+         ::dladdr(reinterpret_cast<const void*>(&is_own_library), &own) != 0 &&
+         library.dli_fbase == own.dli_fbase;
+}
+
+}  // namespace
+
 void quiet() {
+  // Before any other call. Files are closed by who opened them; what else the library would do when
+  // the process ends is to free its memory piece by piece.
+  static const bool ends_at_once = is_own_library() && H5dont_atexit() >= 0;
+  (void)ends_at_once;
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
   (void)memory_errors();
