@@ -2,6 +2,9 @@
 #   bin/vindex   lib/vindex/libvindex_cuda_module.so   share/doc/vindex   share/vindex/jobs
 install(FILES README.md CHANGELOG.md LICENSE NOTICE DESTINATION share/doc/vindex)
 install(DIRECTORY docs/ DESTINATION share/doc/vindex/docs)
+if(VINDEX_HDF5_ARCHIVE_LINKS)  # then the program holds it
+  install(FILES /usr/share/doc/libhdf5-dev/copyright DESTINATION share/doc/vindex RENAME HDF5-licence OPTIONAL)
+endif()
 # What builds containers needs a checkout.
 install(DIRECTORY jobs/ DESTINATION share/vindex/jobs USE_SOURCE_PERMISSIONS PATTERN container EXCLUDE)
 

@@ -39,7 +39,7 @@ void write_counter(h5::File& file, const std::string& path, std::int32_t first, 
   std::iota(numbers.begin(), numbers.end(), first);
   h5::Dataset dataset =
       file.make_dataset(path, h5::Type::kInt32, {count}, {.chunk = {count}, .deflate = 1});
-  dataset.write<std::int32_t>(0, count, numbers);
+  write_packed_values<std::int32_t>(dataset, count, count, numbers);
   dataset.set_attribute("long_name", long_name);
   dataset.make_scale(path.substr(path.rfind('/') + 1));
 }
@@ -49,7 +49,7 @@ void write_members(h5::File& file, const std::string& group, const Members& memb
   const std::string path = group + "/matrix";
   h5::Dataset dataset = file.make_dataset(path, h5::Type::kInt64, {members.size()},
                                           {.chunk = {members.size()}, .deflate = 1});
-  dataset.write<std::int64_t>(0, members.size(), members);
+  write_packed_values<std::int64_t>(dataset, members.size(), members.size(), members);
   dataset.set_attribute("long_name", "row of " + table_group(table) + "/ that each row belongs to");
   dataset.make_scale("matrix");
 }
@@ -227,7 +227,11 @@ void write_scale(h5::File& file, const std::string& path, std::span<const T> val
     layout = {.chunk = {values.size()}, .deflate = 1};
   }
   h5::Dataset dataset = file.make_dataset(path, h5::type_of<T>(), {values.size()}, layout);
-  dataset.write<T>(0, values.size(), values);
+  if (layout.deflate > 0) {
+    write_packed_values<T>(dataset, values.size(), values.size(), values);
+  } else {
+    dataset.write<T>(0, values.size(), values);
+  }
   if (!bare) {
     dataset.set_attribute("long_name", std::string(long_name));
     dataset.make_scale(path.substr(path.rfind('/') + 1));

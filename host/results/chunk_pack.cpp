@@ -53,22 +53,31 @@ std::vector<std::byte> shuffled(std::span<const std::byte> values, std::size_t e
   return planes;
 }
 
-/// A zlib stream whose level changes from plane to plane.
+/// A zlib stream whose level changes from plane to plane. It serves one chunk after the other: its
+/// 256 KiB of tables would else be touched first for every column of a table.
 class Deflater {
  public:
-  explicit Deflater(std::size_t bytes) {
-    if (deflateInit(&stream_, kDeflated) != Z_OK) {
+  Deflater() = default;
+  ~Deflater() {
+    if (is_ready_) {
+      deflateEnd(&stream_);
+    }
+  }
+  Deflater(const Deflater&) = delete;
+  Deflater& operator=(const Deflater&) = delete;
+
+  /// A chunk of `bytes` comes, whatever became of the one before.
+  void begin(std::size_t bytes) {
+    if (!is_ready_ && deflateInit(&stream_, kDeflated) != Z_OK) {
       throw OutOfMemory("compression", bytes);
     }
+    is_ready_ = true;
+    check(deflateReset(&stream_) == Z_OK);
     // Stored blocks add five bytes to every 16 KiB at worst; a change of level ends a block.
     out_.resize(deflateBound(&stream_, static_cast<uLong>(bytes)) + bytes / 1024 + 4096);
     stream_.next_out = reinterpret_cast<Bytef*>(out_.data());
     stream_.avail_out = static_cast<uInt>(out_.size());
   }
-  ~Deflater() { deflateEnd(&stream_); }
-  Deflater(const Deflater&) = delete;
-  Deflater& operator=(const Deflater&) = delete;
-
   void add(std::span<const std::byte> bytes, int level) {
     if (level != level_) {
       level_ = level;
@@ -88,6 +97,7 @@ class Deflater {
  private:
   static void check(bool good) { expects(good, "a zlib stream within its bound"); }
   z_stream stream_{};
+  bool is_ready_ = false;
   std::vector<std::byte> out_;
   int level_ = kDeflated;
 };
@@ -119,7 +129,8 @@ std::vector<std::byte> pack_chunk(std::span<const std::byte> values, std::size_t
   expects(values.size() < std::numeric_limits<uInt>::max() / 2, "a chunk below 2 GiB");
   const std::vector<std::byte> planes = shuffled(values, element_bytes);
   const std::size_t plane_bytes = values.size() / element_bytes;
-  Deflater deflater(values.size());
+  static thread_local Deflater deflater;
+  deflater.begin(values.size());
   for (std::size_t plane = 0; plane < element_bytes; ++plane) {
     const auto bytes = std::span(planes).subspan(plane * plane_bytes, plane_bytes);
     deflater.add(bytes, is_noise(bytes) ? kStored : kDeflated);

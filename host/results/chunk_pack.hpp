@@ -30,6 +30,24 @@ std::vector<std::byte> pack_chunk(std::span<const std::byte> values, std::size_t
 /// byte; sums modulo 65535 that are never 0 but for zeros alone).
 std::uint32_t fletcher32(std::span<const std::byte> bytes);
 
+/// Writes `values`, all rows of a dataset of `count` rows, in chunks of `step`; each is packed
+/// here. For columns of tables: one chunk, mostly.
+template <typename T>
+void write_packed_values(h5::Dataset& dataset, std::uint64_t count, std::uint64_t step,
+                         std::span<const T> values) {
+  const std::uint64_t width = count > 0 ? values.size() / count : 0;
+  std::vector<T> padded;
+  for (std::uint64_t first = 0; first < count; first += step) {
+    std::span<const T> chunk = values.subspan(first * width, std::min(step, count - first) * width);
+    if (chunk.size() < step * width) {
+      padded.assign(chunk.begin(), chunk.end());
+      padded.resize(step * width);
+      chunk = padded;
+    }
+    dataset.write_packed(first, pack_chunk(std::as_bytes(chunk), sizeof(T)));
+  }
+}
+
 /// Writes `count` rows in chunks of `step`, `elements` values each (zeros behind the last row
 /// unless `fetch` fills them). Rows are fetched and written here, one chunk after the other;
 /// between them every core packs one.

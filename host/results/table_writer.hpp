@@ -3,6 +3,7 @@
 // from which they are written and by which they are checked.
 #pragma once
 
+#include "chunk_pack.hpp"
 #include "hdf5.hpp"
 #include "run_store.hpp"
 
@@ -85,7 +86,11 @@ class TableWriter {
       layout.deflate = 1;
     }
     h5::Dataset dataset = file_.make_dataset(path(name), h5::type_of<T>(), shape, layout);
-    dataset.write<T>(0, shape[0], values);
+    if (layout.deflate > 0) {
+      write_packed_values<T>(dataset, shape[0], layout.chunk[0], values);
+    } else {
+      dataset.write<T>(0, shape[0], values);
+    }
     return dataset;
   }
 
