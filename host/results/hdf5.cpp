@@ -427,16 +427,27 @@ void File::attach_scales(const Dataset& dataset, std::span<const std::string> sc
   std::vector<hobj_ref_t> references;
   for (const std::string& scale : scales) {
     const auto dimension = static_cast<std::int32_t>(references.size());
-    references.push_back(reference_to(handle_.id(), scale, scale));
+    const auto known = references_.find(scale);
+    references.push_back(
+        known != references_.end()
+            ? known->second
+            : references_.emplace(scale, reference_to(handle_.id(), scale, scale)).first->second);
     scale_uses_[scale].push_back({.dataset = user, .dimension = dimension});
   }
   std::vector<hvl_t> lists;
   for (hobj_ref_t& reference : references) {
     lists.push_back({.len = 1, .p = &reference});
   }
-  const Handle type(written(H5Tvlen_create(H5T_STD_REF_OBJ), where));
-  write_attribute(dataset.id(), where, "DIMENSION_LIST", type.id(), type.id(),
-                  space_of({lists.size()}), lists.data());
+  const std::int64_t type = scale_list();
+  write_attribute(dataset.id(), where, "DIMENSION_LIST", type, type, space_of({lists.size()}),
+                  lists.data());
+}
+
+std::int64_t File::scale_list() const {
+  if (scale_list_.id() < 0) {
+    scale_list_ = Handle(written(H5Tvlen_create(H5T_STD_REF_OBJ), "a type"));
+  }
+  return scale_list_.id();
 }
 
 void File::write_scale_uses() {

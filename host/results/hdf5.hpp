@@ -139,6 +139,7 @@ class Dataset {
   Shape shape_;
   Type type_ = Type::kFloat64;
   std::uint64_t row_elements_ = 1;
+  bool contiguous_ = false;  ///< of one that was opened
 };
 
 /// An open file over a Storage that outlives it.
@@ -204,9 +205,17 @@ class File {
     std::int32_t dimension;
   };
   bool is_hard_link(const std::string& path) const;
+  void note_links(const std::string& group) const;
   Dataset open_anew(const std::string& path, bool& is_small) const;
   std::string text_of(std::int64_t attribute, const std::string& where) const;
   std::uint64_t reference_of(const std::string& path) const;
+  std::int64_t scale_list() const;
+  /// Addresses of eight bytes from the file's begin, as this program writes them.
+  bool has_plain_addresses() const;
+  /// Where the references of a list of strings lie in the file, as this program writes them: in one
+  /// piece. Nothing for lists of another layout (written by other programs) and for those that were
+  /// never written.
+  std::optional<std::uint64_t> heap_references(const Dataset& dataset) const;
   std::vector<std::string> read_unchecked(const std::string& path, const Dataset& dataset) const;
   std::int64_t creation_list(const Layout& layout, const std::string& path);
   void write_scale_uses();
@@ -214,9 +223,8 @@ class File {
   Handle handle_;
   Storage* storage_ = nullptr;
   std::string label_;
-  /// Paths that hard links alone lead to, as found so far: every path is walked from the root.
-  mutable std::set<std::string, std::less<>> hard_links_;
-  Handle access_;    ///< access properties of datasets that are read
+  /// Of the groups that were walked through so far: links that are hard, and others.
+  mutable std::set<std::string, std::less<>> noted_groups_, hard_links_, other_links_;
   Handle links_;     ///< link creation properties
   Handle transfer_;  ///< transfer properties of strings
   Handle creation_;  ///< dataset creation properties of created_
@@ -227,6 +235,8 @@ class File {
   /// Small datasets that were opened stay open: checks and readers come back to them.
   mutable std::map<std::string, Dataset, std::less<>> kept_;
   mutable std::map<std::string, std::uint64_t, std::less<>> references_;  ///< of scales, by path
+  mutable std::optional<bool> has_plain_addresses_;
+  mutable Handle scale_list_;  ///< the type of an element of DIMENSION_LIST
 };
 
 }  // namespace vindex::results::h5

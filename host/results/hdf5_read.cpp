@@ -27,6 +27,8 @@ File File::open(Storage& storage, std::string label) {
   Storage* info = &storage;
   written(H5Pset_driver(access.id(), storage_driver(), &info), "an access list");
   written(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "an access list");
+  // One chunk of ours is about half a MiB; neighbours are read in order.
+  written(H5Pset_cache(access.id(), 0, 521, 1U << 20U, 1.0), "an access list");
   const hid_t id = H5Fopen("vindex", H5F_ACC_RDONLY, access.id());
   storage.rethrow_failure();
   if (id < 0) {
@@ -35,29 +37,43 @@ File File::open(Storage& storage, std::string label) {
                       "no HDF5 file, or a damaged or truncated one");
   }
   file.handle_ = Handle(id);
-  file.access_ = Handle(written(H5Pcreate(H5P_DATASET_ACCESS), "an access list"));
-  // One chunk of ours is about half a MiB; neighbours are read in order.
-  H5Pset_chunk_cache(file.access_.id(), 521, 1U << 20U, 1.0);
   return file;
 }
 
+/// Notes the links of `group`, which hard links lead to: one walk through it is cheaper than a look
+/// at every name from the root.
+void File::note_links(const std::string& group) const {
+  if (!noted_groups_.insert(group).second) {
+    return;
+  }
+  struct Walk {
+    const File& file;
+    std::string prefix;
+  } walk{*this, group == "/" ? group : group + "/"};
+  const auto note = [](hid_t /*group*/, const char* name, const H5L_info_t* info,
+                       void* data) -> herr_t {
+    const Walk& to = *static_cast<const Walk*>(data);
+    auto& links = info->type == H5L_TYPE_HARD ? to.file.hard_links_ : to.file.other_links_;
+    links.insert(to.prefix + name);
+    return 0;
+  };
+  const Handle object(was_read(H5Oopen(handle_.id(), group.c_str(), H5P_DEFAULT), label_, group));
+  if (H5Iget_type(object.id()) == H5I_GROUP) {
+    was_read(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, note, &walk), label_,
+             group);
+  }
+}
+
 bool File::is_hard_link(const std::string& path) const {
-  if (hard_links_.contains(path)) {
-    return true;
+  if (!hard_links_.contains(path)) {
+    const std::size_t slash = path.rfind('/');
+    note_links(slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash));
   }
-  const htri_t found = H5Lexists(handle_.id(), path.c_str(), H5P_DEFAULT);
-  was_read(found, label_, path);
-  if (found == 0) {
-    return false;
-  }
-  H5L_info_t info = {};
-  was_read(H5Lget_info(handle_.id(), path.c_str(), &info, H5P_DEFAULT), label_, path);
-  if (info.type != H5L_TYPE_HARD) {
+  if (other_links_.contains(path)) {
     throw FormatError("E-RESULTS-LINK", printable(label_ + " " + path),
                       "a soft or external link; those are not followed");
   }
-  hard_links_.insert(path);
-  return true;
+  return hard_links_.contains(path);
 }
 
 bool File::exists(const std::string& path) const {
@@ -201,6 +217,7 @@ Dataset Dataset::again() const {
   same.shape_ = shape_;
   same.type_ = type_;
   same.row_elements_ = row_elements_;
+  same.contiguous_ = contiguous_;
   return same;
 }
 
@@ -226,7 +243,7 @@ Dataset File::open_anew(const std::string& path, bool& is_small) const {
   }
   Dataset dataset;
   dataset.where_ = label_ + " " + path;
-  dataset.handle_ = Handle(H5Dopen2(handle_.id(), path.c_str(), access_.id()));
+  dataset.handle_ = Handle(H5Dopen2(handle_.id(), path.c_str(), H5P_DEFAULT));
   was_read(dataset.id(), label_, path);
   const Handle space(was_read(H5Dget_space(dataset.id()), label_, path));
   const Handle create(was_read(H5Dget_create_plist(dataset.id()), label_, path));
@@ -236,6 +253,7 @@ Dataset File::open_anew(const std::string& path, bool& is_small) const {
                       "a virtual or external dataset, or a filter other than shuffle, deflate, "
                       "fletcher32");
   }
+  dataset.contiguous_ = H5Pget_layout(create.id()) == H5D_CONTIGUOUS;
   if (!classify(type.id(), dataset.type_)) {
     throw FormatError("E-RESULTS-SCHEMA", printable(dataset.where_), "unexpected data type");
   }
@@ -433,21 +451,21 @@ bool File::has_scale(const Dataset& dataset, std::size_t dimension,
       was_read(H5Aopen(dataset.id(), kName, H5P_DEFAULT), dataset.where_, kName));
   const Handle space(was_read(H5Aget_space(attribute.id()), dataset.where_, kName));
   const Handle stored(was_read(H5Aget_type(attribute.id()), dataset.where_, kName));
-  const Handle list(was_read(H5Tvlen_create(H5T_STD_REF_OBJ), dataset.where_, kName));
-  if (H5Tequal(stored.id(), list.id()) <= 0 ||
+  const std::int64_t list = scale_list();
+  if (H5Tequal(stored.id(), list) <= 0 ||
       H5Sget_simple_extent_npoints(space.id()) != static_cast<hssize_t>(dataset.shape().size()) ||
       dimension >= dataset.shape().size()) {
     return false;
   }
   std::vector<hvl_t> lists(dataset.shape().size());
-  const herr_t result = H5Aread(attribute.id(), list.id(), lists.data());
+  const herr_t result = H5Aread(attribute.id(), list, lists.data());
   bool found = false;
   if (result >= 0) {
     const auto* const references = static_cast<const hobj_ref_t*>(lists[dimension].p);
     found = std::find(references, references + lists[dimension].len, wanted) !=
             references + lists[dimension].len;
   }
-  H5Dvlen_reclaim(list.id(), space.id(), H5P_DEFAULT, lists.data());
+  H5Dvlen_reclaim(list, space.id(), H5P_DEFAULT, lists.data());
   was_read(result, dataset.where_, kName);
   return found;
 }

@@ -15,25 +15,6 @@ constexpr const char* kOtherText =
     "the text is not that of its digest: the file is damaged, or another program changed the text, "
     "which then has to remove or renew the digest";
 
-/// Where the references of a list of strings lie in the file, as this program writes them: in one
-/// piece, with addresses of eight bytes from the file's begin. Nothing for lists of another layout
-/// (written by other programs) and for those that were never written.
-std::optional<std::uint64_t> heap_references(hid_t file, hid_t dataset) {
-  const Handle create(H5Dget_create_plist(dataset));
-  const Handle whole(H5Fget_create_plist(file));
-  std::size_t address_bytes = 0;
-  std::size_t size_bytes = 0;
-  hsize_t user_block = 0;
-  if (H5Pget_layout(create.id()) != H5D_CONTIGUOUS ||
-      H5Pget_sizes(whole.id(), &address_bytes, &size_bytes) < 0 ||
-      H5Pget_userblock(whole.id(), &user_block) < 0 || address_bytes != 8 || size_bytes != 8 ||
-      user_block != 0) {
-    return std::nullopt;
-  }
-  const haddr_t offset = H5Dget_offset(dataset);
-  return offset == HADDR_UNDEF ? std::nullopt : std::optional<std::uint64_t>(offset);
-}
-
 }  // namespace
 
 Dataset File::write_strings(const std::string& path, std::span<const std::string> values) {
@@ -94,6 +75,27 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
   return values;
 }
 
+bool File::has_plain_addresses() const {
+  if (!has_plain_addresses_) {
+    const Handle whole(H5Fget_create_plist(handle_.id()));
+    std::size_t address_bytes = 0;
+    std::size_t size_bytes = 0;
+    hsize_t user_block = 0;
+    has_plain_addresses_ = H5Pget_sizes(whole.id(), &address_bytes, &size_bytes) >= 0 &&
+                           H5Pget_userblock(whole.id(), &user_block) >= 0 && address_bytes == 8 &&
+                           size_bytes == 8 && user_block == 0;
+  }
+  return *has_plain_addresses_;
+}
+
+std::optional<std::uint64_t> File::heap_references(const Dataset& dataset) const {
+  if (!dataset.contiguous_ || !has_plain_addresses()) {
+    return std::nullopt;
+  }
+  const haddr_t offset = H5Dget_offset(dataset.id());
+  return offset == HADDR_UNDEF ? std::nullopt : std::optional<std::uint64_t>(offset);
+}
+
 std::vector<std::string> File::read_unchecked(const std::string& path,
                                               const Dataset& dataset) const {
   const std::uint64_t count = dataset.shape().empty() ? 1 : dataset.shape()[0];
@@ -101,7 +103,7 @@ std::vector<std::string> File::read_unchecked(const std::string& path,
   if (count > storage_->size() / 16 + 1) {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "impossible size");
   }
-  if (const auto offset = heap_references(handle_.id(), dataset.id())) {
+  if (const auto offset = heap_references(dataset)) {
     return read_heap_strings(*storage_, *offset, count, printable(label_ + " " + path));
   }
   std::vector<char*> pointers(count, nullptr);

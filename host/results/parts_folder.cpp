@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <dirent.h>
+#include <future>
 #include <memory>
 #include <unistd.h>
 
@@ -174,6 +175,23 @@ void blame_sources(const SourcePool& pool) {
   }
 }
 
+/// What is wrong with the file that `file` has written, which is written through to the device
+/// meanwhile. Errors: those of AtomicFile::flush() before those of validate_file().
+std::vector<std::string> flush_and_validate(AtomicFile& file) {
+  // Where there is no thread to be had, one after the other.
+  constexpr auto kWhereThereIsAThread = std::launch::async | std::launch::deferred;
+  std::future<void> flushed = std::async(kWhereThereIsAThread, [&] { file.flush(); });
+  std::vector<std::string> wrong;
+  try {
+    wrong = validate_file(file.temporary_path());
+  } catch (...) {
+    flushed.get();
+    throw;
+  }
+  flushed.get();
+  return wrong;
+}
+
 void write_valid(const AtomicFile& file, const FileDescription& description,
                  std::span<const StoredRow* const> rows, SourcePool& pool) {
   FileStorage storage = FileStorage::borrow(file.descriptor(), file.temporary_path());
@@ -189,8 +207,7 @@ void publish_results(const std::string& path, const FileDescription& description
   AtomicFile file(path);
   try {
     write_valid(file, description, rows, pool);
-    file.flush();
-    const std::vector<std::string> wrong = validate_file(file.temporary_path());
+    const std::vector<std::string> wrong = flush_and_validate(file);
     if (!wrong.empty()) {
       throw Error(ExitCode::kInternal, "E-RESULTS-WRITTEN",
                   "the file just written is not valid: " + wrong.front());
