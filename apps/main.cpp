@@ -11,6 +11,7 @@
 #include "engine/opening.hpp"
 #include "engine/version.hpp"
 #include "input/remote_environment.hpp"
+#include "jobs/spectra/measure_run.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -31,6 +32,7 @@
 #include <sstream>
 #include <string>
 #include <sys/resource.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -220,6 +222,18 @@ void warn_of_dead_variables(const vindex::apps::Session& session) {
   }
 }
 
+/// Begins to load what the command will need: of `measure`, OpenBLAS, while its words are read.
+std::vector<std::jthread> load_ahead(const std::vector<std::string>& words) {
+  const auto command = std::find_if(words.begin() + (words.empty() ? 0 : 1), words.end(),
+                                    [](const std::string& word) { return !word.starts_with('-'); });
+  const bool is_for_nothing = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "-h" || word == "--help" || word.find("cuda") != std::string::npos;
+  });
+  return command != words.end() && *command == "measure" && !is_for_nothing
+             ? vindex::jobs::load_blas_ahead(vindex::apps::blas_core_wish())
+             : std::vector<std::jthread>();
+}
+
 int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
@@ -229,6 +243,7 @@ int run(int argc, char** argv) {
   if (std::getenv("VINDEX_AWAIT_LAUNCHES") != nullptr) {
     vindex::engine::await_launches();
   }
+  const std::vector<std::jthread> loading = load_ahead(session.arguments);
   CLI::App app(kAbout, "vindex");
   app.set_version_flag(
       "--version", fmt::format("vindex {} ({}, {})", vindex::engine::program_version(),

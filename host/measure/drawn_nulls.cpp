@@ -48,7 +48,11 @@ double chi_squared(std::int64_t freedom, DrawStream& stream) {
       continue;
     }
     const double v = root * root * root;
-    if (std::log(stream.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) {
+    const double chance = stream.uniform();
+    // Their squeeze: what it takes the comparison of logarithms takes too.
+    const bool is_taken = chance < 1.0 - 0.0331 * (x * x) * (x * x) ||
+                          std::log(chance) < 0.5 * x * x + d - d * v + d * std::log(v);
+    if (is_taken) {
       return 2.0 * d * v;
     }
   }

@@ -28,9 +28,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -276,23 +278,6 @@ void add_samples(const engine::RunSettings& settings, const engine::SelectedMode
   description.settings_json = document.dump(1);
 }
 
-/// Loads OpenBLAS while the model is opened, which takes as long where the model is small. What is
-/// wrong with it is said where it is asked for.
-std::vector<std::jthread> load_ahead(const engine::RunSettings& settings) {
-  std::vector<std::jthread> threads;
-  if (settings.backend == engine::BackendChoice::kCuda) {
-    return threads;
-  }
-  (void)start_thread(threads, [core = settings.blas_core] {
-    try {
-      blas::load_blas(core);
-    } catch (const std::exception&) {
-      return;  // asked for again, it is tried again
-    }
-  });
-  return threads;
-}
-
 }  // namespace
 
 engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::SelectedModel& model,
@@ -309,10 +294,27 @@ engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::Sel
                           lanes_of(backends, row_options(settings)), settings.ram_budget);
 }
 
+std::vector<std::jthread> load_blas_ahead(std::string core) {
+  static std::once_flag begun;
+  std::vector<std::jthread> threads;
+  std::call_once(begun, [&] {
+    (void)start_thread(threads, [core = std::move(core)] {
+      try {
+        blas::load_blas(core);
+      } catch (const std::exception&) {
+        return;  // asked for again, it is tried again
+      }
+    });
+  });
+  return threads;
+}
+
 engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                  const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings);
-  const std::vector<std::jthread> loading = load_ahead(settings);
+  const bool needs_blas = settings.backend != engine::BackendChoice::kCuda;
+  const std::vector<std::jthread> loading =
+      needs_blas ? load_blas_ahead(settings.blas_core) : std::vector<std::jthread>();
   engine::SelectedModel model = engine::open_selected(settings, hooks.stop);
   if (model.copies != nullptr) {
     model.copies->make_folder();

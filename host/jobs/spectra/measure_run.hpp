@@ -5,6 +5,8 @@
 #include "engine/opening.hpp"
 
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace vindex::jobs {
@@ -41,6 +43,12 @@ double expected_seconds(const engine::WorkPlan& plan, const model::ModelIndex& i
 /// Device memory of `backend` that the calls of `plan` which run at once take at most; bytes.
 std::uint64_t device_need(const engine::WorkPlan& plan, const model::ModelIndex& index,
                           const engine::RunSettings& settings, const measure::Backend& backend);
+
+/// Begins to load OpenBLAS, once for the process, which takes as long as opening a small model:
+/// measure_model() does it, and whoever knows earlier what it will be asked for. While the loader
+/// works no thread can be started. What is wrong with the library is said where it is asked for.
+/// `core` as in RunSettings::blas_core.
+[[nodiscard]] std::vector<std::jthread> load_blas_ahead(std::string core);
 
 /// Measures the model of `settings`; see run_job(). Errors: those of open_selected(),
 /// open_backends() and run_job().
