@@ -2,7 +2,7 @@
 // and how much memory the smallest chunk needs.
 #include "bulk_writer.hpp"
 
-#include "chunk_pack.hpp"
+#include "packed_rows.hpp"
 #include "schema.hpp"
 
 #include <vindex/error.hpp>

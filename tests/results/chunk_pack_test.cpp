@@ -56,13 +56,7 @@ TEST(ChunkPackTest, HdfReadsThemBackThroughItsFilters) {
       h5::File file = h5::File::create(memory, "test");
       h5::Dataset dataset = file.make_dataset("/sigma", h5::Type::kFloat64, {rows, width},
                                               {.chunk = {step, width}, .deflate = 1});
-      for (std::size_t first = 0; first < rows; first += step) {
-        std::vector<double> chunk(step * width, 0.0);
-        const std::size_t count = std::min(step, rows - first);
-        std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first * width), count * width,
-                    chunk.begin());
-        dataset.write_packed(first, pack_chunk(std::as_bytes(std::span(chunk)), sizeof(double)));
-      }
+      write_packed_values<double>(dataset, rows, step, values);
       dataset = {};
       file.close();
     }
@@ -85,6 +79,20 @@ TEST(ChunkPackTest, NoiseCostsNextToNothingAndOrderIsFound) {
   const std::vector<double> values = spectra(32, 2048);
   const auto spectrum = std::as_bytes(std::span(values));
   EXPECT_LT(pack_chunk(spectrum, 8).size(), spectrum.size() * 4 / 5);
+}
+
+TEST(ChunkPackTest, AStreamForgetsTheChunkBefore) {
+  const std::vector<double> values = spectra(1, 300);
+  const auto chunk = std::as_bytes(std::span(values));
+  const std::vector<std::byte> first = pack_chunk(chunk, 8);
+  // Its last planes are noise, so that the stream ends without compression.
+  std::mt19937_64 random(2);
+  std::vector<std::uint64_t> noise(16384);
+  for (std::uint64_t& value : noise) {
+    value = random();
+  }
+  (void)pack_chunk(std::as_bytes(std::span(noise)), 8);
+  EXPECT_EQ(pack_chunk(chunk, 8), first);
 }
 
 }  // namespace
