@@ -1,5 +1,6 @@
-// The functions of OpenSSL that compute and do nothing else: its newer ones fetch the algorithm from
-// a provider, for which the library first sets itself up, a millisecond and a half of every run.
+// The functions of OpenSSL that compute and do nothing else: its newer ones fetch the algorithm
+// from a provider, for which the library first sets itself up, a millisecond and a half of every
+// run.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "digest.hpp"
 
@@ -31,8 +32,7 @@ void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text
 
 Sha256Digest Sha256::finish() {
   Sha256Digest digest{};
-  expects(SHA256_Final(digest.data(), &state_->context) == 1,
-          "SHA-256 final failed");
+  expects(SHA256_Final(digest.data(), &state_->context) == 1, "SHA-256 final failed");
   return digest;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -68,19 +69,24 @@ TEST_F(FaultsTest, NoMemoryIsAnErrorWithAName) {
   EXPECT_EQ(run_with(counting, measure()).exit_code, 0);
   const std::string text = file_text(log);
   const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-  ASSERT_GT(count, 20U);
-  // From there on: one allocation alone that fails may end libhdf5 (docs/reliability.md).
-  for (std::size_t i = 0; i < 12; ++i) {
+  ASSERT_GT(count, 12U);
+  // From there on: one allocation alone that fails may end libhdf5 (docs/reliability.md). The first
+  // one after its room was looked for does, where a file is made and where it is read back.
+  constexpr int kSegmentationFault = 128 + SIGSEGV;
+  std::size_t crashes = 0;
+  for (std::size_t at = 1; at <= count; ++at) {
     clear();
     Plan plan = large;
-    plan.insert(plan.end(),
-                {{"AT", std::to_string(1 + i * count / 12)}, {"TIMES", "all"}, {"DO", "ENOMEM"}});
+    plan.insert(plan.end(), {{"AT", std::to_string(at)}, {"TIMES", "all"}, {"DO", "ENOMEM"}});
     const ProgramResult result = run_with(plan, measure());
-    if (result.exit_code != 0) {
-      EXPECT_EQ(result.exit_code, 70) << i << result.err;
-      EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << i << result.err;
+    if (result.exit_code == kSegmentationFault) {
+      ++crashes;
+    } else if (result.exit_code != 0) {
+      EXPECT_EQ(result.exit_code, 70) << at << result.err;
+      EXPECT_NE(result.err.find("E-MEMORY: "), std::string::npos) << at << result.err;
     }
   }
+  EXPECT_LE(crashes, 2U);
   expect_complete_rerun();
 }
 
