@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,9 +37,11 @@ class JsonNode {
   bool is_given() const { return value_ != nullptr && !value_->is_null(); }
   bool is_list() const { return value_ != nullptr && value_->as_array() != nullptr; }
   const JsonValue& json() const { return *value_; }
-  JsonNode operator[](const std::string& member) const {
-    return {value_ == nullptr ? nullptr : value_->find(member),
-            place_.empty() ? member : fmt::format("{}.{}", place_, member), *document_};
+  JsonNode operator[](std::string_view member) const {
+    std::string place;  // appended to, not formatted: of every member of every tensor
+    place.reserve(place_.size() + 1 + member.size());
+    place.append(place_).append(place_.empty() ? "" : ".").append(member);
+    return {value_ == nullptr ? nullptr : value_->find(member), std::move(place), *document_};
   }
   /// Has the member, be it null.
   bool has(std::string_view member) const {

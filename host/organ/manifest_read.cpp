@@ -13,9 +13,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <sys/stat.h>
-#include <unordered_map>
 #include <utility>
 
 namespace vindex::organ {
@@ -40,8 +41,8 @@ decode::ElementType type_of(const Node& node) {
   node.fail(fmt::format("\"{}\" is not a type of weights", excerpt(node.text())));
 }
 
-/// Says whether paths lead out of a folder. Folders within it are asked once, and what is no link
-/// is not resolved; only local ones have links.
+/// Says whether paths lead out of a folder. Folders within it are asked once, what is no link is
+/// not resolved, and below what is absent nothing is asked; only local ones have links.
 class InnerPaths {
  public:
   explicit InnerPaths(const std::string& folder)
@@ -52,13 +53,7 @@ class InnerPaths {
   /// A path within the folder. Errors: FormatError E-ORGAN-PATH for every other one.
   std::string path_of(const Node& node) {
     const std::string& text = node.text();
-    const fs::path path = text;
-    const bool plain = path.is_relative() && !path.empty() &&
-                       text.find('\0') == std::string::npos &&
-                       std::all_of(path.begin(), path.end(), [](const fs::path& part) {
-                         return part != ".." && part != "." && !part.empty();
-                       });
-    if (!plain || (is_local_ && !is_within(path))) {
+    if (!is_plain(text) || (is_local_ && !is_within(text))) {
       throw FormatError(
           "E-ORGAN-PATH", printable(folder_),
           fmt::format("\"{}\" leads out of the folder: organ files lie within it", excerpt(text)));
@@ -67,6 +62,26 @@ class InnerPaths {
   }
 
  private:
+  /// What is at a path: a folder (or file) of this folder, nothing, or what has to be resolved: a
+  /// link, or what cannot be examined.
+  enum class Place : std::uint8_t { kHere, kNothing, kElsewhere };
+
+  /// Relative, of names alone. Not by std::filesystem::path, which takes as long as reading the
+  /// tensor's entry.
+  static bool is_plain(std::string_view text) {
+    if (text.empty() || text.front() == '/' || text.find('\0') != std::string_view::npos) {
+      return false;
+    }
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find('/', at), text.size());
+      const std::string_view name = text.substr(at, end - at);
+      if (name == "." || name == ".." || (name.empty() && end == text.size())) {
+        return false;
+      }
+      at = end + 1;
+    }
+    return true;
+  }
   static std::string resolved(const fs::path& wanted) {
     std::error_code error;
     const std::string real = fs::weakly_canonical(wanted, error).string();
@@ -79,32 +94,53 @@ class InnerPaths {
   bool contains(const std::string& real) const {
     return real == root_ || real.starts_with(root_ == "/" ? root_ : root_ + "/");
   }
+  std::string below_folder(std::string_view path) const {
+    return std::string(folder_).append("/").append(path);
+  }
+  Place examined(std::string_view path) const {
+    struct stat status = {};
+    if (::lstat(below_folder(path).c_str(), &status) != 0) {
+      return errno == ENOENT ? Place::kNothing : Place::kElsewhere;
+    }
+    return S_ISLNK(status.st_mode) ? Place::kElsewhere : Place::kHere;
+  }
+  /// Of the folders on the way to `parent`, the first that is not simply here decides.
+  Place way_to(std::string_view parent) {
+    for (std::size_t end = 0; end < parent.size();) {
+      end = std::min(parent.find('/', end + 1), parent.size());
+      const std::string_view folder = parent.substr(0, end);
+      auto found = folders_.find(folder);
+      if (found == folders_.end()) {
+        found = folders_.emplace(folder, examined(folder)).first;
+      }
+      if (found->second != Place::kHere) {
+        return found->second;
+      }
+    }
+    return Place::kHere;
+  }
   /// Resolved only where a link is on the way: that takes ten times as long, and a manifest may
   /// name a folder for every tensor.
-  bool is_inner_folder(const fs::path& parent) const {
-    fs::path at = folder_;
-    for (const fs::path& part : parent) {
-      at /= part;
-      struct stat status = {};
-      if (::lstat(at.c_str(), &status) != 0) {
-        return errno == ENOENT || contains(resolved(fs::path(folder_) / parent));
-      }
-      if (S_ISLNK(status.st_mode)) {
-        return contains(resolved(fs::path(folder_) / parent));
-      }
+  bool is_within(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    const std::string_view parent = path.substr(0, slash == path.npos ? 0 : slash);
+    const Place way = way_to(parent);
+    if (way == Place::kNothing) {
+      return true;  // its opening reports it
     }
-    return true;
-  }
-  bool is_within(const fs::path& path) {
-    const std::string parent = path.parent_path().string();
-    auto found = parents_.find(parent);
-    if (found == parents_.end()) {
-      found = parents_.emplace(parent, is_inner_folder(parent)).first;
+    if (way == Place::kElsewhere) {
+      auto found = resolved_.find(parent);
+      if (found == resolved_.end()) {
+        found = resolved_.emplace(parent, contains(resolved(below_folder(parent)))).first;
+      }
+      if (!found->second) {
+        return false;
+      }
     }
     struct stat status = {};
-    const fs::path whole = fs::path(folder_) / path;
-    if (!found->second || ::lstat(whole.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) {
-      return found->second;  // what cannot be examined is reported by its opening
+    const std::string whole = below_folder(path);
+    if (::lstat(whole.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) {
+      return true;  // what cannot be examined is reported by its opening
     }
     const std::string real = resolved(whole);
     return real != root_ && contains(real);
@@ -113,7 +149,8 @@ class InnerPaths {
   const std::string& folder_;
   bool is_local_;
   std::string root_;
-  std::unordered_map<std::string, bool> parents_;  ///< whether each lies within
+  std::map<std::string, Place, std::less<>> folders_;
+  std::map<std::string, bool, std::less<>> resolved_;  ///< whether each lies within
 };
 
 /// But for what depends on the rest of the document: its file and where that is.

@@ -179,13 +179,14 @@ TEST_F(OrganOutputsTest, ARefusalTakesLittle) {
   write("organs/manifest.json", R"({"kv":[)", "0,", 10'000'000);
   expect_little(organs_, 65);
   for (const char* folder :
-       {"ffn", "absent/"}) {  // one that is there, and another for every tensor
+       {"norm", "absent/"}) {  // one that is there, and another for every tensor
     std::ofstream manifest(organs_ + "/manifest.json");
     manifest << R"({"schema":"organ-manifest/1","tensors":[)";
+    ASSERT_EQ(fs::exists(organs_ + "/" + folder), !std::string(folder).ends_with('/'));
     for (int i = 0; i < 200'000; ++i) {
       manifest << R"({"name":"a","type":"F32","ne":[],"bytes":0,"source_file":0,"file":")" << folder
-               << (folder[3] == '\0' ? std::string() : std::to_string(i)) << "/" << i
-               << R"(.bin","offset":0,"sha256":null},)";
+               << (std::string(folder).ends_with('/') ? std::to_string(i) : std::string()) << "/"
+               << i << R"(.bin","offset":0,"sha256":null},)";
     }
     manifest.close();
     expect_little(organs_, 65);
