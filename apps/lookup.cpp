@@ -152,7 +152,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
                              result.not_finite));
   }
   say(session,
-      fmt::format("searched {} in {:.1f} s; {}", data_text(result.searched_bytes), result.seconds,
+      fmt::format("searched {} in {:.3g} s; {}", data_text(result.searched_bytes), result.seconds,
                   input::reading_text(result.reading, result.reading_engine)));
   if (result.is_incomplete) {
     const auto first = result.skipped.front();

@@ -49,8 +49,13 @@ const std::byte* PassingBytes::at(std::uint64_t first, std::uint64_t count) {
       return wait(window) + first % kWindowBytes;
     }
   }
-  piece_.resize(count);
-  std::byte* into = piece_.data();
+  if (count > piece_bytes_) {
+    piece_bytes_ = 0;
+    piece_ = nullptr;
+    piece_ = std::make_unique_for_overwrite<std::byte[]>(count);  // not zeroed: it takes as long
+    piece_bytes_ = count;
+  }
+  std::byte* into = piece_.get();
   while (first < end) {
     const std::uint64_t number = first / kWindowBytes;
     const std::uint64_t some = std::min(end, (number + 1) * kWindowBytes) - first;
@@ -63,7 +68,7 @@ const std::byte* PassingBytes::at(std::uint64_t first, std::uint64_t count) {
     first += some;
     into += some;
   }
-  return piece_.data();
+  return piece_.get();
 }
 
 /// Window `number`, it and those behind it begun.

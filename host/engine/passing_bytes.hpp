@@ -57,7 +57,8 @@ class PassingBytes {
   UnitStream& unit_;
   input::ByteRange range_;
   std::array<Window, kWindows> windows_;
-  std::vector<std::byte> piece_;  ///< what is copied, and what reaches over windows
+  std::unique_ptr<std::byte[]> piece_;  ///< what is copied, and what reaches over windows
+  std::uint64_t piece_bytes_ = 0;
 };
 
 }  // namespace vindex::engine

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace vindex::measure {
 
@@ -15,7 +16,10 @@ namespace {
 constexpr std::int64_t kTileValues = 64 << 10;  ///< decoded at a time: 256 KiB stay in the cache
 constexpr std::int64_t kChunkRows = 4;          ///< decoded at a time of long rows: 16 KiB
 constexpr std::int64_t kReadValues = 1 << 20;   ///< read at a time where nothing is in memory
-constexpr std::int64_t kMinTurnedRows = 64;     ///< of codes that lie in columns
+/// Of bytes that pass by: the copy's own cost is spread, and a core's caches hold them until they
+/// are summed (docs/performance.md).
+constexpr std::int64_t kPassingBytes = 1 << 20;
+constexpr std::int64_t kMinTurnedRows = 64;  ///< of codes that lie in columns
 /// Rows whose products with stored columns are summed in float32, one after the other.
 constexpr std::int64_t kTurnedChunk = 256;
 constexpr std::int64_t kColumns = 512;  ///< features at a time of what is stored in x out
@@ -47,6 +51,41 @@ Tile tile_of(const decode::Encoding& encoding, std::int64_t cols) {
 /// Rows that are read together.
 std::int64_t read_rows(const decode::Encoding& encoding, std::int64_t cols) {
   return std::max(tile_of(encoding, cols).rows, kReadValues / std::max<std::int64_t>(cols, 1));
+}
+
+/// The same of bytes that pass by.
+std::int64_t passing_rows(const decode::Encoding& encoding, std::int64_t cols) {
+  const auto bytes = decode::row_bytes(encoding, static_cast<std::uint64_t>(cols));
+  const std::int64_t most = read_rows(encoding, cols);
+  return bytes ? std::clamp<std::int64_t>(
+                     kPassingBytes / std::max<std::int64_t>(1, static_cast<std::int64_t>(*bytes)),
+                     tile_of(encoding, cols).rows, most)
+               : most;
+}
+
+/// The type whose kernel takes rows of `cols` as they are stored, if any. It converts for every few
+/// queries again, so for many they are decoded once.
+std::optional<ScoredType> scored_as_stored(const decode::Encoding& encoding, std::int64_t cols,
+                                           std::int64_t query_count) {
+  constexpr std::int64_t kMostConverted = 4;
+  if (encoding.scheme != decode::Scheme::kPlain || cols % kScoreLanes != 0) {
+    return std::nullopt;
+  }
+  const bool may_convert = query_count <= kMostConverted;
+  switch (encoding.type) {
+    case decode::ElementType::kF32:
+      return ScoredType::kF32;
+    case decode::ElementType::kBF16:
+      return may_convert ? std::optional(ScoredType::kBF16) : std::nullopt;
+    case decode::ElementType::kF16:
+      return may_convert ? std::optional(ScoredType::kF16) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+const std::byte* bytes_of(const float* values) {
+  return reinterpret_cast<const std::byte*>(values);
 }
 
 /// Columns that are read together: whole blocks of codes.
@@ -81,6 +120,7 @@ class RowTiles {
  public:
   RowTiles(const decode::Encoding& encoding, std::int64_t cols, const QueryVectors& queries)
       : queries_(queries),
+        as_stored_(scored_as_stored(encoding, cols, queries.count())),
         tile_(tile_of(encoding, cols)),
         stride_(padded(tile_.cols)),
         decoded_(static_cast<std::size_t>(tile_.rows * stride_)),
@@ -96,18 +136,16 @@ class RowTiles {
              std::int64_t count) {
     std::fill_n(scores_.begin(), count * queries_.count(), 0.0);
     std::fill_n(squares_.begin(), count, 0.0);
-    for (std::int64_t col = 0; col < read.cols; col += tile_.cols) {
-      const std::int64_t width = std::min(tile_.cols, read.cols - col);
-      decode(read, first, step, count, col, width);
-      score_kernels().rows({.rows = decoded_.data(),
-                            .row_count = count,
-                            .row_stride = stride_,
-                            .length = padded(width),
-                            .queries = queries_.row(0) + col,
-                            .query_count = queries_.count(),
-                            .query_stride = queries_.stride(),
-                            .scores = scores_.data(),
-                            .squares = squares_.data()});
+    if (as_stored_) {
+      add(*as_stored_, read.codes + first * read.row_stride_bytes, count,
+          step * read.row_stride_bytes, 0, read.cols);
+    } else {
+      for (std::int64_t col = 0; col < read.cols; col += tile_.cols) {
+        const std::int64_t width = std::min(tile_.cols, read.cols - col);
+        decode(read, first, step, count, col, width);
+        add(ScoredType::kF32, bytes_of(decoded_.data()), count,
+            stride_ * static_cast<std::int64_t>(sizeof(float)), col, padded(width));
+      }
     }
     for (std::int64_t i = 0; i < count; ++i) {
       if (double& square = squares_[static_cast<std::size_t>(i)]; is_doubtful(square)) {
@@ -119,6 +157,20 @@ class RowTiles {
   }
 
  private:
+  /// Columns [col, col + length) of `count` rows.
+  void add(ScoredType type, const std::byte* rows, std::int64_t count, std::int64_t stride_bytes,
+           std::int64_t col, std::int64_t length) {
+    score_kernels().rows[static_cast<std::size_t>(type)]({.rows = rows,
+                                                          .row_count = count,
+                                                          .row_stride_bytes = stride_bytes,
+                                                          .length = length,
+                                                          .queries = queries_.row(0) + col,
+                                                          .query_count = queries_.count(),
+                                                          .query_stride = queries_.stride(),
+                                                          .scores = scores_.data(),
+                                                          .squares = squares_.data()});
+  }
+
   /// Zeros follow each row up to whole lanes.
   void decode(const decode::EncodedMatrix& read, std::int64_t first, std::int64_t step,
               std::int64_t count, std::int64_t col, std::int64_t width) {
@@ -140,18 +192,21 @@ class RowTiles {
   }
 
   const QueryVectors& queries_;
+  std::optional<ScoredType> as_stored_;
   Tile tile_;
   std::int64_t stride_;
-  std::vector<float> decoded_;
+  LineVector<float> decoded_;
   std::vector<double> scores_, squares_;
 };
 
 /// Features are stored rows.
 void score_stored_rows(MatrixInput& matrix, const ScoredRows& rows, const QueryVectors& queries,
                        const SeeScores& see) {
+  const bool is_passing = !matrix.in_memory() && matrix.has_cheap_slabs();
+  const std::int64_t most = is_passing ? passing_rows(matrix.encoding(), matrix.cols())
+                                       : read_rows(matrix.encoding(), matrix.cols());
   // As many rows as lie between the first and the last feature of a read.
-  const std::int64_t at_once =
-      std::max<std::int64_t>(1, read_rows(matrix.encoding(), matrix.cols()) / rows.step);
+  const std::int64_t at_once = std::max<std::int64_t>(1, most / rows.step);
   RowTiles tiles(matrix.encoding(), matrix.cols(), queries);
   for (std::int64_t begin = 0; begin < rows.count; begin += at_once) {
     const std::int64_t count = std::min(at_once, rows.count - begin);

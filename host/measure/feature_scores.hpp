@@ -7,6 +7,8 @@
 
 #include "backend.hpp"
 
+#include "core/line_vector.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -28,7 +30,7 @@ class QueryVectors {
 
  private:
   std::int64_t count_, width_, stride_;
-  std::vector<float> values_;
+  LineVector<float> values_;
   std::vector<double> norms_;
 };
 

@@ -1,9 +1,13 @@
 // Scores and norms beside sums in float64, for both ways of storing, every cut and hostile weights.
 #include "measure/feature_scores.hpp"
 
+#include "decode/decode_matrix.hpp"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <span>
@@ -189,6 +193,90 @@ TEST(FeatureScores, OfBlocksAreThoseOfTheirDecodedWeights) {
     const std::vector<float> column = vindex::measure::logical_column(*input, 100);
     EXPECT_EQ(column[static_cast<std::size_t>(f)], row[100]);
   }
+}
+
+/// The same bits as of the decoded weights, for few queries (types that kernels take as they are
+/// stored) and for many.
+TEST(FeatureScores, OfStoredTypesAreThoseOfTheirDecodedWeightsToTheBit) {
+  constexpr std::int64_t kRows = 11, kCols = 1544;  // more than a chunk, and a part of one
+  for (const ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16}) {
+    const auto source = noise(kRows * kCols, 8);
+    Stored stored(source, kRows, kCols);
+    stored.encoding = vindex::decode::plain_encoding(type);
+    const std::int64_t width = type == ElementType::kF32 ? 4 : 2;
+    std::vector<std::byte> codes(static_cast<std::size_t>(kRows * kCols * width) + 1);
+    std::byte* const at = codes.data() + 1;  // at no multiple of anything
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &source[i], 4);
+      std::uint32_t code = bits;
+      if (type == ElementType::kBF16) {
+        code = bits >> 16U;
+      } else if (type == ElementType::kF16) {
+        code = (bits * 2654435761U >> 16U) & 0xBBFFU;  // below 2, subnormal ones among them
+      }
+      std::memcpy(at + static_cast<std::int64_t>(i) * width, &code,
+                  static_cast<std::size_t>(width));
+    }
+    stored.view.codes = at;
+    stored.view.row_stride_bytes = kCols * width;
+    std::vector<float> decoded(source.size());
+    vindex::decode::decode_matrix(stored.view, decoded.data(), kCols);
+    const Stored floats(decoded, kRows, kCols);
+    const auto x = noise(9 * kCols, 9);
+    for (const std::int64_t count : {1, 2, 4, 9}) {
+      const std::vector<float> some(x.begin(), x.begin() + count * kCols);
+      const QueryVectors queries(some, count, kCols);
+      for (const ScoredRows range : {ScoredRows{0, 1, kRows}, ScoredRows{1, 2, 5}}) {
+        const Scores found = scores_of(*stored.input(false), range, queries);
+        const Scores expected = scores_of(*floats.input(false), range, queries);
+        EXPECT_EQ(found.scores, expected.scores) << count;
+        EXPECT_EQ(found.squares, expected.squares) << count;
+      }
+    }
+  }
+}
+
+/// Bytes that pass by, as the engine gives them (engine/passing_bytes.hpp).
+class PassingInput final : public vindex::measure::MatrixInput {
+ public:
+  explicit PassingInput(const Stored& stored) : inner_(stored.input(false)) {}
+  const vindex::decode::Encoding& encoding() const override { return inner_->encoding(); }
+  std::int64_t rows() const override { return inner_->rows(); }
+  std::int64_t cols() const override { return inner_->cols(); }
+  bool transposed() const override { return false; }
+  std::uint64_t sign_flip_key() const override { return 0; }
+  bool in_memory() const override { return false; }
+  bool has_cheap_slabs() const override { return true; }
+  vindex::decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
+    EXPECT_EQ(first, next_);
+    next_ = first + count;
+    largest_ = std::max(largest_, count);
+    return inner_->row_slab(first, count);
+  }
+  vindex::decode::EncodedMatrix column_slab(std::int64_t /*first*/,
+                                            std::int64_t /*count*/) override {
+    ADD_FAILURE() << "rows pass by, columns do not";
+    return {};
+  }
+  std::int64_t next_ = 0, largest_ = 0;
+
+ private:
+  std::unique_ptr<vindex::measure::MatrixInput> inner_;
+};
+
+TEST(FeatureScores, OfRowsThatPassByAreAskedForByTheMebibyte) {
+  constexpr std::int64_t kRows = 700, kCols = 1024;
+  const Stored stored(noise(kRows * kCols, 10), kRows, kCols);
+  PassingInput passing(stored);
+  const auto x = noise(kCols, 11);
+  const QueryVectors queries(x, 1, kCols);
+  const Scores found = scores_of(passing, {0, 1, kRows}, queries);
+  EXPECT_EQ(passing.next_, kRows);
+  EXPECT_EQ(passing.largest_ * kCols * 4, 1 << 20);
+  const Scores expected = scores_of(*stored.input(false), {0, 1, kRows}, queries);
+  EXPECT_EQ(found.scores, expected.scores);
+  EXPECT_EQ(found.squares, expected.squares);
 }
 
 }  // namespace
