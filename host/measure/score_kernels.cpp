@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <immintrin.h>  // declares the builtins of all instructions
 
 namespace vindex::measure {
 namespace {
