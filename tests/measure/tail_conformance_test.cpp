@@ -100,10 +100,12 @@ TEST_P(TailConformance, WhatATailCannotHoldEscalates) {
     EXPECT_EQ(report.escalated, is_float32_first() || report.method.starts_with("qr"))
         << report.method;
   }
-  // Few enough, but residuals never say that the smallest is decided.
+  // Few enough, but residuals never say that the smallest is decided; where they do, after more
+  // restarts, it is.
   const MatrixReport beyond =
       expect_promise(matrix_with_spectrum(kP, kP, trained_values(kP, 1e7), 4), options());
-  EXPECT_TRUE(beyond.escalated) << beyond.method;
+  EXPECT_TRUE(beyond.escalated || beyond.method.starts_with("gram64+band64+band64+cpu"))
+      << beyond.method;
 }
 
 TEST_P(TailConformance, StrictFindsItsTailToo) {

@@ -29,7 +29,11 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr int kMaxRestarts = 12;
+/// Restarts of few columns cost little, and where values lie near to each other (a geometric fall)
+/// many are needed: as much work as those of kManyColumns.
+constexpr std::int64_t kMaxRestarts = 12;
+constexpr std::int64_t kMostRestarts = 48;
+constexpr std::int64_t kManyColumns = 64;
 /// Blocks of a Krylov space: the block and its images under the inverse.
 constexpr std::int64_t kKrylovDepth = 3;
 /// Rows that are turned at a time.
@@ -124,7 +128,9 @@ bool smallest_pairs(BandInverse& inverse, std::int64_t count, double enough,
   const std::int64_t width = columns.size() / inverse.order();
   expects(count <= width, "room for the columns that are carried");
   Search search(inverse, width, workspace);
-  for (int restart = 0; restart < kMaxRestarts; ++restart) {
+  const std::int64_t restarts =
+      std::clamp(kMaxRestarts * kManyColumns / width, kMaxRestarts, kMostRestarts);
+  for (std::int64_t restart = 0; restart < restarts; ++restart) {
     const double worst = search.improve(count);
     if (!std::isfinite(worst)) {
       return false;
