@@ -27,14 +27,18 @@
 
 namespace vindex::cpu {
 
+class GroupSums;
+
 /// Exponent that brings the largest weight near 1; 0 where a float32 Gram is safe as it is.
 int gram_scale_exponent(double max_abs);
 
 /// Fills the upper triangle of the float32 Gram; where the weights turn out to be too large or too
 /// small for that, does the pass again with `change.scale_exponent` set. Leaves rubbish where a
-/// weight is not finite.
-void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
-               float* gram, double& seconds);
+/// weight is not finite. `groups`, of `gram`, where given, may take the sums over. Returns so many
+/// of the long side as were summed before the Gram was added to (measure::GramArithmetic).
+std::int64_t form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change,
+                       Workspace& workspace, float* gram, double& seconds,
+                       GroupSums* groups = nullptr);
 /// The same in float64, which needs no scaling.
 void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
                double* gram, double& seconds);
@@ -42,7 +46,8 @@ void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Work
 /// Roundings in an entry of the float64 Gram of by_gram64().
 double gram64_terms(const SvdPlan& plan);
 
-/// float32 Gram, its diagonal exact, and tridiagonal form. `sigma` is empty where a weight is not
+/// float32 Gram, its diagonal exact, and tridiagonal form, where the plan allows it in as much of
+/// float64 as the spectrum needs (plan/precision.hpp). `sigma` is empty where a weight is not
 /// finite; so are the others'. `kept`, where given, is set to what by_tail() wants, if the form was
 /// reached through a band of the whole matrix. With `top_alone` the reduction ends once the largest
 /// kFastValues values are known as well as `fast` promises, if they are before its end.

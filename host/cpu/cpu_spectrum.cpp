@@ -36,9 +36,11 @@ class Measurement {
         report_(report) {}
 
   void run() {
-    Situation situation = begin_measurement(
-        first_step(plan_), plan_.short_side, plan_.long_side, options_,
-        {.sum_terms = gram64_terms(plan_), .max_tail_values = max_tail_values(plan_)});
+    Situation situation =
+        begin_measurement(first_step(plan_), plan_.short_side, plan_.long_side, options_,
+                          {.sum_terms = gram64_terms(plan_),
+                           .max_tail_values = max_tail_values(plan_),
+                           .tail_leaves_zeros = true});
     take_steps(situation, {},
                [&](const Finding& found) { return judge(found, situation, report_); });
     run_sign_flips();

@@ -159,7 +159,9 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
 /// What follows a step that left doubt: `lost` of the smallest values alone, or everything (0).
 Verdict after(const Finding& found, const Situation& situation, std::int64_t lost) {
   Step stage = situation.step;
-  const bool may_help = lost > 0 && found.zero_rows == 0 && lost <= situation.max_tail_values;
+  const bool may_help = lost > found.zero_rows &&
+                        (found.zero_rows == 0 || situation.tail_leaves_zeros) &&
+                        lost - found.zero_rows <= situation.max_tail_values;
   if (may_help && (stage == Step::kGram32 || stage == Step::kGram64)) {
     return {.next = Step::kTail, .lost = lost};
   }
@@ -258,7 +260,8 @@ Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
           .escalate = options.escalate,
           .is_strict = options.mode == Mode::kStrict,
           .sum_terms = reach.sum_terms,
-          .max_tail_values = reach.max_tail_values};
+          .max_tail_values = reach.max_tail_values,
+          .tail_leaves_zeros = reach.tail_leaves_zeros};
 }
 
 Situation next_situation(const Situation& situation, Step next) {
@@ -296,14 +299,17 @@ std::vector<double> sigma_errors(const Finding& found, const Situation& situatio
     std::fill(errors.begin(), errors.end(), p * kEps64 * sigma.front());
     return errors;
   }
-  const std::vector<double> squares = eigenvalue_errors(sigma, found.rounding);
-  for (std::size_t i = 0; i < sigma.size(); ++i) {
+  // Lines that are zero have no rounding, and none is mixed with them.
+  const std::size_t others =
+      sigma.size() - std::min(static_cast<std::size_t>(found.zero_rows), sigma.size());
+  const std::vector<double> squares =
+      eigenvalue_errors(std::span(sigma).first(others), found.rounding);
+  for (std::size_t i = 0; i < others; ++i) {
     errors[i] = root_error(sigma[i], squares[i]);
   }
   std::copy(found.tail_errors.begin(), found.tail_errors.end(),
             errors.end() - static_cast<std::ptrdiff_t>(found.tail_errors.size()));
-  std::fill(errors.end() - std::min(found.zero_rows, static_cast<std::int64_t>(sigma.size())),
-            errors.end(), 0.0);
+  std::fill(errors.begin() + static_cast<std::ptrdiff_t>(others), errors.end(), 0.0);
   return errors;
 }
 

@@ -84,6 +84,7 @@ struct Situation {
   bool is_strict = false;            ///< on the route of `strict`
   double sum_terms = 0.0;            ///< roundings in an entry of this back end's float64 Gram
   std::int64_t max_tail_values = 0;  ///< that kTail of this back end takes on; 0: it has none
+  bool tail_leaves_zeros = false;    ///< kTail of this back end leaves out lines that are zero
 
   std::int64_t p() const { return rows < cols ? rows : cols; }
 };
@@ -91,8 +92,8 @@ struct Situation {
 /// What is to be done after a step.
 struct Verdict {
   std::optional<Step> next = {};  ///< nothing: the report is complete
-  /// Where that is kTail or kQr: how many of the smallest values the Gram cannot hold while it
-  /// holds the others; 0 where it holds none.
+  /// Where that is kTail or kQr: how many of the smallest values, exact zeros among them, the Gram
+  /// cannot hold while it holds the others; 0 where it holds none.
   std::int64_t lost = 0;
 };
 
@@ -115,6 +116,7 @@ bool begins_in_float64(std::int64_t rows, std::int64_t cols, const MeasureOption
 struct BackEndReach {
   double sum_terms = 0.0;            ///< of Situation
   std::int64_t max_tail_values = 0;  ///< of Situation
+  bool tail_leaves_zeros = false;    ///< of Situation
 };
 
 /// Where the measurement of a rows x cols matrix begins if `first` is the first step of the back

@@ -96,12 +96,14 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
   }
   const std::int64_t most = others.empty() ? 0 : *std::max_element(others.begin(), others.end());
   const double share = static_cast<double>(most) / static_cast<double>(lambda.size());
+  const double shared =
+      lambda.empty() ? 0.0 : rounding.shared_relative * lambda[0] + rounding.shared;
   std::vector<double> errors;
   const bool is_everywhere = share > kLargeCluster;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
     const std::int64_t mixed = is_everywhere ? most : others[i];
     errors.push_back(error_of_cluster(mixed, rounding) +
-                     (is_everywhere ? kOwnRoundings * share * rounding.relative * lambda[0] : 0.0) +
+                     (is_everywhere ? kOwnRoundings * share * shared : 0.0) +
                      own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
   }
   return errors;
@@ -119,27 +121,48 @@ double root_error(double s, double error) {
 
 Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::int64_t n,
                        const GramNorms& norms) {
+  constexpr double kNarrowUnit = 0x1p-24;
   const auto order = static_cast<double>(p);
   const auto depth = static_cast<double>(std::min(arithmetic.depth, n));
   const double pieces = std::max(static_cast<double>(n) / depth, 1.0);
-  // A sum of `depth` products of independent signs; its addition to the Gram; the reduction.
+  const double in_group = std::max(static_cast<double>(std::min(arithmetic.group, n)) / depth, 1.0);
+  // By how much the lines of the long side are not alike, n times that where one has all.
+  const double even = norms.sum_squares * norms.sum_squares / static_cast<double>(n);
+  const double uneven = even > 0.0 ? std::max(norms.line_norms_squared / even, 1.0) : 1.0;
+  // A sum of `depth` products of independent signs, and of one sign; its addition to the Gram; the
+  // reduction.
   // A term of an entry has size F2 / (n p). After k terms of random sign the sum has sqrt(k) of it
   // and is rounded by u times that, so `depth` roundings add up to u depth F2 / (n p), and those of
-  // all pieces to u F2 / p / sqrt(pieces). Adding piece k rounds an entry that has grown to k /
-  // pieces of its size ||G||_F / p: sqrt(pieces) of that in all. A pass of the reduction rounds
-  // entries of the size of what is left. Factors: docs/sigma-error.md.
-  const double products = 0.25 * arithmetic.unit * norms.sum_squares / order / std::sqrt(pieces);
-  const double additions =
-      0.6 * arithmetic.unit * std::sqrt(pieces * norms.gram_norm_squared) / order;
-  const double reduction =
-      2.8 * arithmetic.reduction_unit * std::sqrt(norms.passes_norm_squared) / order;
-  const double unit = std::max(arithmetic.unit, arithmetic.reduction_unit);
-  const double lines = std::sqrt(diagonal_share(order, arithmetic.unit, norms));
+  // all pieces to u F2 / p / sqrt(pieces). Where few values hold the norm, terms of an entry have
+  // one sign: a sum grows to its size, that of its share of ||G||_F / p, which rounds by sqrt(depth
+  // / 3) u times that, up to sqrt(depth) where one line has all. Adding piece k rounds an entry
+  // that has grown to k / pieces of its size ||G||_F / p: sqrt(pieces) of that in all, or in groups
+  // of g pieces that each begin at zero g / sqrt(pieces). A pass of the reduction rounds entries of
+  // the size of what is left. Factors: docs/sigma-error.md.
+  const double norm = std::sqrt(norms.gram_norm_squared);
+  const double products =
+      0.25 * arithmetic.unit * norms.sum_squares / order * std::sqrt(uneven / pieces);
+  const double aligned = 0.29 * arithmetic.unit * norm / order *
+                         std::sqrt(depth * std::min(uneven / (3.0 * pieces), 1.0));
+  const double additions = 0.6 * arithmetic.unit * in_group * norm / order / std::sqrt(pieces);
+  const auto passes_error = [&](double unit, double norm_squared) {
+    return 2.8 * unit * std::sqrt(norm_squared) / order;
+  };
+  const double reduction = passes_error(arithmetic.reduction_unit, norms.passes_norm_squared);
+  const double narrow = passes_error(kNarrowUnit, norms.narrow_passes_norm_squared);
+  const double narrow_unit = norms.narrow_passes_norm_squared > 0.0 ? kNarrowUnit : 0.0;
+  const double unit = std::max({arithmetic.unit, arithmetic.reduction_unit, narrow_unit});
+  const double lines = std::sqrt(diagonal_share(order, unit, norms));
   const double passes = std::max(order / kPassWidth, 1.0);
-  return {.entry = std::sqrt(products * products + additions * additions + reduction * reduction),
+  return {.entry = std::sqrt(products * products + aligned * aligned + additions * additions +
+                             reduction * reduction + narrow * narrow),
           .relative = unit,
-          .lone = lines * unit * norms.largest_diagonal,
-          .repeated = lines * unit * std::sqrt(passes)};
+          .lone = lines *
+                  (std::max(arithmetic.unit, arithmetic.reduction_unit) * norms.largest_diagonal +
+                   narrow_unit * norms.narrow_largest_diagonal),
+          .repeated = lines * std::max(arithmetic.reduction_unit, narrow_unit) * std::sqrt(passes),
+          .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
+          .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
 }
 
 double passes_norm_squared(std::int64_t p, double gram_norm_squared) {

@@ -36,6 +36,9 @@ struct Rounding {
   double relative = 0.0;  ///< of the arithmetic that made it: 2^-24, 2^-53
   double lone = 0.0;      ///< of one entry of the diagonal that stays on one value, units of s^2
   double repeated = 0.0;  ///< of a value's own line by all passes, relative to the value
+  /// What a cluster of many values shares: relative to the largest value, and in units of s^2.
+  double shared_relative = 0.0;
+  double shared = 0.0;
 };
 
 /// Error of every eigenvalue s^2 of a spectrum (`sigma` descending), in units of s^2.
@@ -57,15 +60,24 @@ double root_error(double s, double error);
 struct GramArithmetic {
   double unit = 0x1p-24;            ///< relative precision of products, sums and the Gram's entries
   std::int64_t depth = 256;         ///< of the long side, summed before it is added to the Gram
-  double reduction_unit = 0x1p-24;  ///< relative precision of the reduction
+  double reduction_unit = 0x1p-24;  ///< relative precision of the reduction, as far as it goes
+  /// Of the long side, added up in `unit` before float64 takes over; the longest: all of it.
+  std::int64_t group = std::numeric_limits<std::int64_t>::max();
 };
 struct GramNorms {
   double sum_squares = 0.0;            ///< F2 of the weights
   double gram_norm_squared = 0.0;      ///< ||G||_F^2
   double diagonal_norm_squared = 0.0;  ///< sum of squares of the diagonal of G
   double largest_diagonal = 0.0;       ///< its largest entry
+  /// Sum over the lines of the long side of ||line||^4; 0: taken for lines that are all alike.
+  double line_norms_squared = 0.0;
   /// Sum over the passes of the reduction of ||what is left of G||_F^2: each pass rounds that.
   double passes_norm_squared = 0.0;
+  /// The same of the passes that follow in float32; and of what they reduce, the squared Frobenius
+  /// norm and the largest entry of the diagonal.
+  double narrow_passes_norm_squared = 0.0;
+  double narrow_norm_squared = 0.0;
+  double narrow_largest_diagonal = 0.0;
 };
 /// Rounding of a p x p Gram matrix over a long side of n, in the units of `norms`.
 Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::int64_t n,

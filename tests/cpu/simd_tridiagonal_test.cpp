@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace vindex::cpu::simd_tridiagonal_test {
@@ -163,6 +166,85 @@ TEST(TridiagonaliseTest, ClusteredAndGradedSpectraKeepTheDefaultPromise) {
         const double allowed = 2e-6 + 1e-6 / sigma[i];
         ASSERT_NEAR(std::sqrt(std::max(values[i], 0.0)), sigma[i], allowed)
             << "mode " << mode << " index " << i;
+      }
+    }
+  }
+}
+
+/// Aligned storage.
+class Bytes {
+ public:
+  explicit Bytes(std::size_t count) : buffer_(count + 64), count_(count) {}
+  std::span<std::byte> span() {
+    void* start = buffer_.data();
+    std::size_t room = buffer_.size();
+    std::align(64, count_, start, room);
+    return {static_cast<std::byte*>(start), count_};
+  }
+
+ private:
+  std::vector<std::byte> buffer_;
+  std::size_t count_;
+};
+
+class AfterPanels final : public NarrowRule {
+ public:
+  explicit AfterPanels(int panels) : panels_(panels) {}
+  bool allows(double /*norm_squared*/, std::int64_t /*order*/) const override {
+    return ++asked_ == panels_;
+  }
+
+ private:
+  int panels_;
+  mutable int asked_ = 0;
+};
+
+// From whichever panel on the rest goes on in float32, its error is that of float32 arithmetic on
+// what was left, and no more.
+TEST(TridiagonaliseTest, ARestInFloat32RoundsAsWhatIsLeft) {
+  for (const int n : {130, 200, 321}) {
+    const std::vector<double> wanted = mode_values(3, n, 1e8);
+    const std::vector<double> matrix = matrix_with(wanted, 3, 21);
+    double norm_squared = 0.0;
+    for (const double x : matrix) {
+      norm_squared += x * x;
+    }
+    std::vector<double> ascending = wanted;
+    std::sort(ascending.begin(), ascending.end());
+    for (const SimdLevel level : levels()) {
+      for (const int panel : {1, 2, 5, 1000}) {
+        SCOPED_TRACE(std::to_string(n) + " panel " + std::to_string(panel));
+        std::vector<double> in_place = matrix;
+        Bytes wide(tridiagonalise_workspace_bytes(n, sizeof(double)));
+        Bytes narrow(tridiagonalise_workspace_bytes(n, sizeof(float)));
+        std::vector<double> diagonal(n), off_diagonal(n), values(n), band(band_elements(n));
+        BandForm form{.band = band};
+        const AfterPanels rule(panel);
+        NarrowRest rest{.norm_squared = norm_squared,
+                        .rule = &rule,
+                        .room = reinterpret_cast<float*>(in_place.data()),
+                        .workspace = narrow.span()};
+        tridiagonalise_mixed(in_place.data(), n, n, diagonal, off_diagonal, wide.span(), rest,
+                             &form, level);
+        tridiagonal_eigenvalues(diagonal, off_diagonal, values);
+        EXPECT_EQ(rest.columns, panel == 1000 ? n : panel * kBand);
+        double left = 0.0;
+        if (panel != 1000) {
+          for (std::int64_t j = rest.columns; j < band_order(n); ++j) {
+            for (std::int64_t i = 0; i <= kBand; ++i) {
+              const double entry = std::ldexp(band[j * kBandStride + j + i], form.exponent);
+              left += (i == 0 ? 1.0 : 2.0) * entry * entry;
+            }
+          }
+          EXPECT_NEAR(std::sqrt(rest.left_norm_squared), std::sqrt(left),
+                      1e-6 * std::sqrt(left) + 1e-7 * std::sqrt(norm_squared));
+          EXPECT_LT(left, panel == 5 ? 0.01 * norm_squared : norm_squared);
+        }
+        const double allowed = 8.0 * std::numeric_limits<float>::epsilon() * std::sqrt(left) +
+                               20.0 * std::numeric_limits<double>::epsilon();
+        for (int i = 0; i < n; ++i) {
+          ASSERT_NEAR(values[i], ascending[i], allowed) << i;
+        }
       }
     }
   }

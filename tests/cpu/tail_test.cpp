@@ -1,5 +1,6 @@
 // kTail of the CPU back end in its parts: the factor that a reduction leaves, the inverse of a
 // band, the eigenvectors of its smallest values.
+#include "cpu/gram/gram.hpp"
 #include "cpu/tail/reduced_gram.hpp"
 #include "cpu/tail/tail_steps.hpp"
 #include "cpu/top/orthonormal.hpp"
@@ -8,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <string>
 #include <vector>
 
 namespace vindex::test::tail_test {
@@ -18,11 +21,35 @@ using cpu::ReducedGram;
 using cpu::WorkArray;
 using cpu::Workspace;
 
+class AfterPanels final : public cpu::NarrowRule {
+ public:
+  explicit AfterPanels(std::int64_t panels) : panels_(panels) {}
+  bool allows(double /*norm_squared*/, std::int64_t /*order*/) const override {
+    return ++asked_ == panels_;
+  }
+
+ private:
+  std::int64_t panels_;
+  mutable std::int64_t asked_ = 0;
+};
+
+/// How a Gram matrix is reduced, and of which columns of the weights.
+struct How {
+  std::int64_t panels_in_float64 = 0;  ///< of a reduction in both precisions
+  std::int64_t zero_every = 0;         ///< columns that are zero
+};
+
 /// G = W^T W of noise, and what its reduction leaves.
 template <typename Real>
 struct Reduced {
-  explicit Reduced(std::int64_t p) : n(p), gram(static_cast<std::size_t>(p * p)) {
-    const FloatMatrix noise = gaussian_matrix(p + 3, p, 11, 0.1);
+  explicit Reduced(std::int64_t p, const How& how = {})
+      : n(p), gram(static_cast<std::size_t>(p * p)) {
+    FloatMatrix noise = gaussian_matrix(p + 3, p, 11, 0.1);
+    for (std::int64_t c = 0; how.zero_every > 0 && c < p; c += how.zero_every) {
+      for (std::int64_t r = 0; r < noise.rows; ++r) {
+        noise.at(r, c) = 0.0F;
+      }
+    }
     for (std::int64_t j = 0; j < p; ++j) {
       for (std::int64_t i = 0; i < p; ++i) {
         double sum = 0.0;
@@ -32,15 +59,38 @@ struct Reduced {
         gram[static_cast<std::size_t>(j * p + i)] = static_cast<Real>(sum);
       }
     }
-    reduced.n = p;
-    reduced.is_wide = sizeof(Real) == sizeof(double);
-    reduced.band = WorkArray<double>(workspace, cpu::band_elements(p), "band");
-    reduced.factor = WorkArray<std::byte>(
-        workspace, static_cast<std::int64_t>(cpu::tridiagonalise_workspace_bytes(p, sizeof(Real))),
-        "factor");
+    std::vector<Real> packed = gram;
+    reduced.short_side = p;
+    reduced.lines = cpu::nonzero_lines(packed.data(), p);
+    cpu::keep_lines(packed.data(), p, reduced.lines);
+    const auto left = static_cast<std::int64_t>(reduced.lines.size());
+    reduced.n = left;
+    reduced.wide_columns = sizeof(Real) == sizeof(double) ? left : 0;
+    reduced.band = WorkArray<double>(workspace, cpu::band_elements(left), "band");
+    reduced.factor = room_for_factor(left, sizeof(Real));
     reduced.form.band = reduced.band.span();
-    std::vector<double> d(static_cast<std::size_t>(p)), e(static_cast<std::size_t>(p));
-    cpu::tridiagonalise(gram.data(), p, p, d, e, reduced.factor.span(), &reduced.form);
+    std::vector<double> d(static_cast<std::size_t>(left)), e(static_cast<std::size_t>(left));
+    if constexpr (sizeof(Real) == sizeof(double)) {
+      if (how.panels_in_float64 > 0) {
+        reduced.rest_factor = room_for_factor(left, sizeof(float));
+        const AfterPanels rule(how.panels_in_float64);
+        cpu::NarrowRest rest{.norm_squared = 1.0,
+                             .rule = &rule,
+                             .room = reinterpret_cast<float*>(packed.data()),
+                             .workspace = reduced.rest_factor.span()};
+        cpu::tridiagonalise_mixed(packed.data(), left, left, d, e, reduced.factor.span(), rest,
+                                  &reduced.form);
+        reduced.wide_columns = rest.columns;
+        return;
+      }
+    }
+    cpu::tridiagonalise(packed.data(), left, left, d, e, reduced.factor.span(), &reduced.form);
+  }
+
+  WorkArray<std::byte> room_for_factor(std::int64_t order, std::size_t element_bytes) {
+    return {workspace,
+            static_cast<std::int64_t>(cpu::tridiagonalise_workspace_bytes(order, element_bytes)),
+            "factor"};
   }
 
   std::int64_t n;
@@ -50,9 +100,9 @@ struct Reduced {
 };
 
 template <typename Real>
-void expect_factor(std::int64_t p, double tolerance) {
-  Reduced<Real> one(p);
-  const BandInverse band(one.reduced.form.band, p, one.workspace);
+void expect_factor(std::int64_t p, double tolerance, const How& how = {}) {
+  Reduced<Real> one(p, how);
+  const BandInverse band(one.reduced.form.band, one.reduced.n, one.workspace);
   const std::int64_t order = band.order();
   constexpr std::int64_t kColumns = 3;
   std::vector<double> x(static_cast<std::size_t>(p * kColumns));
@@ -88,6 +138,21 @@ TEST(Tail, TheFactorOfAReductionLeadsBackToTheMatrix) {
     expect_factor<float>(p, 2e-4);
     expect_factor<double>(p, 1e-12);
   }
+}
+
+TEST(Tail, TheFactorOfBothPrecisionsLeadsBackToo) {
+  for (const std::int64_t p : {128, 160, 201}) {
+    for (const std::int64_t panels : {1, 3, 6}) {
+      SCOPED_TRACE(std::to_string(p) + ", " + std::to_string(panels));
+      expect_factor<double>(p, 2e-4, {.panels_in_float64 = panels});
+    }
+  }
+}
+
+TEST(Tail, LinesThatAreZeroStayZero) {
+  expect_factor<float>(201, 2e-4, {.zero_every = 5});
+  expect_factor<double>(201, 1e-12, {.zero_every = 5});
+  expect_factor<double>(201, 2e-4, {.panels_in_float64 = 3, .zero_every = 7});
 }
 
 TEST(Tail, ABandIsSolvedWith) {

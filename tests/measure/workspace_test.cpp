@@ -96,6 +96,15 @@ struct Bf16Matrix {
   decode::EncodedMatrix view;
 };
 
+/// From 1 down to `last`: sums and reduction go to float64.
+std::vector<double> falling(std::int64_t p, double last) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < p; ++i) {
+    values.push_back(std::pow(last, static_cast<double>(i) / static_cast<double>(p - 1)));
+  }
+  return values;
+}
+
 TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
   const auto backend = cpu::make_cpu_backend(1);
   for (const bool wide : {false, true}) {
@@ -129,6 +138,27 @@ TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
   }
 }
 
+TEST(CpuMemory, SumsInGroupsDoNotDependOnHowMuchIsRead) {
+  const auto backend = cpu::make_cpu_backend(1);
+  for (const bool wide : {false, true}) {
+    const FloatMatrix tall = matrix_with_spectrum(2900, 544, falling(544, 5e-3), 12);
+    const FloatMatrix matrix = wide ? transposed(tall) : tall;
+    const Bf16Matrix half(matrix);
+    for (const auto& view : {as_encoded(matrix), half.view}) {
+      const MeasureOptions options = with_mode(Mode::kDefault);
+      const auto memory = measure::make_memory_input(view, false, 99);
+      const MatrixReport expected = measure_one(*backend, *memory, options, 0);
+      EXPECT_EQ(expected.method.substr(0, 13), "gram32+band64") << expected.method;
+      const std::uint64_t least = backend->workspace_bytes(
+          *view.encoding, view.rows, view.cols, options, measure::InputBytes::kStreamedLeast);
+      for (const std::uint64_t limit : {least, std::uint64_t{0}}) {
+        StreamedInput streamed(view);
+        EXPECT_EQ(measure_one(*backend, streamed, options, limit).sigma, expected.sigma);
+      }
+    }
+  }
+}
+
 /// Values of which the `count` smallest are lost to a Gram, the most that are found again.
 std::vector<double> with_tail(std::int64_t p, std::int64_t count) {
   std::vector<double> values(static_cast<std::size_t>(p), 1.0);
@@ -149,19 +179,22 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
        {gaussian_matrix(300, 80, 1), gaussian_matrix(80, 300, 2), gaussian_matrix(90, 90, 3),
         matrix_with_spectrum(400, 90, steep, 4), matrix_with_spectrum(95, 90, steep, 5),
         gaussian_matrix(600, 530, 6), gaussian_matrix(1, 900, 7),
-        matrix_with_spectrum(700, 530, with_tail(530, 33), 8), gaussian_matrix(545, 545, 9)}) {
+        matrix_with_spectrum(700, 530, with_tail(530, 33), 8), gaussian_matrix(545, 545, 9),
+        matrix_with_spectrum(2200, 544, falling(544, 3e-3), 10),
+        matrix_with_spectrum(2200, 544, falling(544, 1.5e-3), 11)}) {
     for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
       for (const std::int32_t vectors : {0, 4, 60}) {
         MeasureOptions options = with_mode(mode);
         options.vectors = vectors;
         options.sign_flip_draws = vectors == 4 ? 2 : 0;
-        StreamedInput input(as_encoded(matrix));
+        const auto encoded = as_encoded(matrix);
         cpu::SvdPlanRequest request{.rows = matrix.rows,
                                     .cols = matrix.cols,
-                                    .encoding = &input.encoding(),
+                                    .encoding = encoded.encoding,
                                     .options = options,
                                     .in_memory = false};
         for (const bool least : {false, true}) {
+          StreamedInput input(encoded);
           request.workspace_limit = least ? cpu::plan_svd(request).min_workspace_bytes : 0;
           const cpu::SvdPlan plan = cpu::plan_svd(request);
           cpu::Workspace workspace(0);

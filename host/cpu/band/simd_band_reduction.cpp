@@ -87,9 +87,12 @@ class Reduction {
   [[gnu::always_inline]] inline std::int64_t run_in_part(const T* matrix, std::int64_t n,
                                                          std::int64_t stride, T scale,
                                                          std::span<double> band, BandProbe& probe,
+                                                         bool from_random_block,
                                                          const std::stop_token& stop) {
     copy_in(matrix, n, stride, scale);
-    turn_to_random_block(n);
+    if (from_random_block) {
+      turn_to_random_block(n);
+    }
     for (std::int64_t start = 0; start < order_; start += kBand) {
       throw_if_stopped(stop);
       if (is_pending_) {
@@ -104,6 +107,7 @@ class Reduction {
       factor_panel(start, rows, band.data());
       const bool is_wanted = probe.wants_rest(band, next);
       form_block_reflector(rows);
+      std::copy_n(&triangle_[0][0], kBand * kBand, triangles_ + start * kBand);
       update_and_multiply(start, rows);
       form_update(rows);
       if (is_wanted) {
@@ -118,10 +122,11 @@ class Reduction {
   }
 
   // A = Q B Q^T, so Q = Q_0 Q_1 ...: Q times a block takes the last panel first, Q^T the first.
-  // Q is the product of all block reflectors; they lie where the columns were that they cleared.
-  [[gnu::always_inline]] inline void apply(bool transposed, T* block, std::int64_t count,
-                                           const std::stop_token& stop) {
-    const std::int64_t panels = order_ / kBand - 1;
+  // Q is the product of the block reflectors of `columns` columns; they lie where the columns were
+  // that they cleared.
+  [[gnu::always_inline]] inline void apply(bool transposed, std::int64_t columns, T* block,
+                                           std::int64_t count, const std::stop_token& stop) {
+    const std::int64_t panels = std::min(ceil_divide(columns, kBand), order_ / kBand - 1);
     for (std::int64_t step = 0; step < panels; ++step) {
       throw_if_stopped(stop);
       const std::int64_t start = (transposed ? step : panels - 1 - step) * kBand;
@@ -326,12 +331,16 @@ class Reduction {
   }
 
   // The lower triangle of what is left, behind `start`.
-  [[gnu::always_inline]] inline void copy_rest(std::int64_t start, T* out) {
+  [[gnu::always_inline]] inline void copy_rest(std::int64_t start, float* out) {
     const std::int64_t count = order_ - start;
     for (std::int64_t row = start; row < order_; ++row) {
       for (std::int64_t first = start; first <= row; first += kBand) {
         const std::int64_t length = std::min(kBand, row + 1 - first);
-        std::copy_n(at(row, first), length, out + (row - start) * count + first - start);
+        const T* const from = at(row, first);
+        float* const to = out + (row - start) * count + first - start;
+        for (std::int64_t j = 0; j < length; ++j) {
+          to[j] = static_cast<float>(from[j]);
+        }
       }
     }
   }
@@ -414,21 +423,23 @@ struct ReduceCall {
   }
 };
 
+template <typename T>
 struct PartCall {
-  const float* matrix;
+  const T* matrix;
   std::int64_t n;
   std::int64_t stride;
-  float scale;
+  T scale;
   std::span<double> band;
-  float* workspace;
+  T* workspace;
   BandProbe& probe;
+  bool from_random_block;
   const std::stop_token& stop;
   std::int64_t& columns;
 
   template <int kRegisterBytes>
   [[gnu::always_inline]] inline void run() const {
-    Reduction<float, kRegisterBytes> reduction(n, workspace);
-    columns = reduction.run_in_part(matrix, n, stride, scale, band, probe, stop);
+    Reduction<T, kRegisterBytes> reduction(n, workspace);
+    columns = reduction.run_in_part(matrix, n, stride, scale, band, probe, from_random_block, stop);
   }
 };
 
@@ -436,6 +447,7 @@ template <typename T>
 struct ApplyCall {
   std::int64_t n;
   bool transposed;
+  std::int64_t columns;
   T* block;
   std::int64_t count;
   T* workspace;
@@ -444,7 +456,7 @@ struct ApplyCall {
   template <int kRegisterBytes>
   [[gnu::always_inline]] inline void run() const {
     Reduction<T, kRegisterBytes> reduction(n, workspace);
-    reduction.apply(transposed, block, count, stop);
+    reduction.apply(transposed, columns, block, count, stop);
   }
 };
 
@@ -500,13 +512,28 @@ void reduce_matrix(const T* matrix, std::int64_t n, std::int64_t stride, T scale
 }
 
 template <typename T>
-void apply(std::int64_t n, bool transposed, std::span<T> block, std::int64_t count,
-           std::span<T> workspace, SimdLevel level, const std::stop_token& stop) {
+std::int64_t reduce_in_part(const T* matrix, std::int64_t n, std::int64_t stride, T scale,
+                            std::span<double> band, std::span<T> workspace, BandProbe& probe,
+                            bool from_random_block, SimdLevel level, const std::stop_token& stop) {
+  expects_sizes(n, stride, band.size(), workspace.size());
+  std::fill(band.begin(), band.end(), 0.0);
+  std::int64_t columns = 0;
+  dispatch(PartCall<T>{matrix, n, stride, scale, band, workspace.data(), probe, from_random_block,
+                       stop, columns},
+           level);
+  return columns;
+}
+
+template <typename T>
+void apply(std::int64_t n, bool transposed, std::int64_t columns, std::span<T> block,
+           std::int64_t count, std::span<T> workspace, SimdLevel level,
+           const std::stop_token& stop) {
   expects(count % kBand == 0 && static_cast<std::int64_t>(block.size()) == band_order(n) * count,
           "a block of whole columns");
   expects(static_cast<std::int64_t>(workspace.size()) >= band_workspace_elements(n),
           "band workspace too small");
-  dispatch(ApplyCall<T>{n, transposed, block.data(), count, workspace.data(), stop}, level);
+  dispatch(ApplyCall<T>{n, transposed, columns, block.data(), count, workspace.data(), stop},
+           level);
 }
 
 }  // namespace
@@ -529,21 +556,25 @@ std::int64_t reduce_to_band_in_part(const float* matrix, std::int64_t n, std::in
                                     float scale, std::span<double> band, std::span<float> workspace,
                                     BandProbe& probe, SimdLevel level,
                                     const std::stop_token& stop) {
-  expects_sizes(n, stride, band.size(), workspace.size());
-  std::fill(band.begin(), band.end(), 0.0);
-  std::int64_t columns = 0;
-  dispatch(PartCall{matrix, n, stride, scale, band, workspace.data(), probe, stop, columns}, level);
-  return columns;
+  return reduce_in_part(matrix, n, stride, scale, band, workspace, probe, true, level, stop);
 }
 
-void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,
-                       std::span<float> workspace, SimdLevel level, const std::stop_token& stop) {
-  apply(n, transposed, block, count, workspace, level, stop);
+std::int64_t begin_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
+                        std::span<double> band, std::span<double> workspace, BandProbe& probe,
+                        SimdLevel level, const std::stop_token& stop) {
+  return reduce_in_part(matrix, n, stride, scale, band, workspace, probe, false, level, stop);
 }
 
-void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
-                       std::span<double> workspace, SimdLevel level, const std::stop_token& stop) {
-  apply(n, transposed, block, count, workspace, level, stop);
+void apply_band_factor(std::int64_t n, bool transposed, std::int64_t columns,
+                       std::span<float> block, std::int64_t count, std::span<float> workspace,
+                       SimdLevel level, const std::stop_token& stop) {
+  apply(n, transposed, columns, block, count, workspace, level, stop);
+}
+
+void apply_band_factor(std::int64_t n, bool transposed, std::int64_t columns,
+                       std::span<double> block, std::int64_t count, std::span<double> workspace,
+                       SimdLevel level, const std::stop_token& stop) {
+  apply(n, transposed, columns, block, count, workspace, level, stop);
 }
 
 }  // namespace vindex::cpu

@@ -62,7 +62,7 @@ class BandProbe {
   /// The first `columns` columns of the band are final, the block that couples them to the rest
   /// among them. True where the rest is to be seen.
   virtual bool wants_rest(std::span<const double> band, std::int64_t columns) = 0;
-  /// Room for `order` x `order` elements.
+  /// Room for `order` x `order` elements; float32 whatever the matrix is.
   virtual float* room_for_rest(std::int64_t order) = 0;
   /// The rest, C in Q^T A Q = [[B, E^T], [E, C]], is there: element (i, j), j <= i, at i * order +
   /// j. True ends the reduction.
@@ -81,18 +81,26 @@ std::int64_t reduce_to_band_in_part(const float* matrix, std::int64_t n, std::in
                                     BandProbe& probe, SimdLevel level,
                                     const std::stop_token& stop = {});
 
-/// block = Q block, or Q^T block, where A = Q B Q^T and B is the band that reduce_to_band() left.
+/// reduce_to_band() of a float64 matrix that ends where `probe` says so, which is asked after every
+/// panel: what is left may then be reduced in float32. Returns the columns of the band that are
+/// final, n where it went to the end. The factor of those columns is kept.
+std::int64_t begin_band(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
+                        std::span<double> band, std::span<double> workspace, BandProbe& probe,
+                        SimdLevel level, const std::stop_token& stop = {});
+
+/// block = Q block, or Q^T block, where A = Q B Q^T and B is the band that reduce_to_band() left;
+/// `columns` is n, or what begin_band() returned: Q is the factor of so many columns.
 ///
 /// Shapes    block: band_order(n) x count, row-major, count a multiple of kBand; rows beyond n
 /// zero.
 ///           `workspace`: as the reduction of that A left it (not changed but for scratch).
 /// Accuracy  backward stable: a few eps of the element type times the columns' norms.
-void apply_band_factor(std::int64_t n, bool transposed, std::span<float> block, std::int64_t count,
-                       std::span<float> workspace, SimdLevel level,
-                       const std::stop_token& stop = {});
-void apply_band_factor(std::int64_t n, bool transposed, std::span<double> block, std::int64_t count,
-                       std::span<double> workspace, SimdLevel level,
-                       const std::stop_token& stop = {});
+void apply_band_factor(std::int64_t n, bool transposed, std::int64_t columns,
+                       std::span<float> block, std::int64_t count, std::span<float> workspace,
+                       SimdLevel level, const std::stop_token& stop = {});
+void apply_band_factor(std::int64_t n, bool transposed, std::int64_t columns,
+                       std::span<double> block, std::int64_t count, std::span<double> workspace,
+                       SimdLevel level, const std::stop_token& stop = {});
 
 /// Reduces `band` (layout of reduce_to_band(), destroyed) to a symmetric tridiagonal matrix with
 /// the same eigenvalues.

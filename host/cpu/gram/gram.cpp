@@ -56,27 +56,31 @@ DiagonalNorms norms_of_diagonal(const T* gram, std::int64_t p) {
 }
 
 template <typename T>
-std::int64_t drop_zeros(T* gram, std::int64_t p) {
-  std::vector<std::int64_t> kept;
-  kept.reserve(static_cast<std::size_t>(p));
+std::vector<std::int64_t> lines_with_a_norm(const T* gram, std::int64_t p) {
+  std::vector<std::int64_t> lines;
+  lines.reserve(as_size(p));
   for (std::int64_t j = 0; j < p; ++j) {
     if (gram[j * p + j] != T{0}) {
-      kept.push_back(j);
+      lines.push_back(j);
     }
   }
-  const auto left = static_cast<std::int64_t>(kept.size());
+  return lines;
+}
+
+template <typename T>
+void pack_lines(T* gram, std::int64_t p, std::span<const std::int64_t> lines) {
+  const auto left = static_cast<std::int64_t>(lines.size());
   if (left == p) {
-    return p;
+    return;
   }
   // The destination of an entry never lies behind its source, so one forward sweep is safe.
   for (std::int64_t j = 0; j < left; ++j) {
-    const T* const from = gram + kept[static_cast<std::size_t>(j)] * p;
+    const T* const from = gram + lines[as_size(j)] * p;
     T* const to = gram + j * left;
     for (std::int64_t i = 0; i <= j; ++i) {
-      to[i] = from[kept[static_cast<std::size_t>(i)]];
+      to[i] = from[lines[as_size(i)]];
     }
   }
-  return left;
 }
 
 }  // namespace
@@ -111,7 +115,18 @@ DiagonalNorms diagonal_norms(const double* gram, std::int64_t p) {
   return norms_of_diagonal(gram, p);
 }
 
-std::int64_t drop_zero_columns(float* gram, std::int64_t p) { return drop_zeros(gram, p); }
-std::int64_t drop_zero_columns(double* gram, std::int64_t p) { return drop_zeros(gram, p); }
+std::vector<std::int64_t> nonzero_lines(const float* gram, std::int64_t p) {
+  return lines_with_a_norm(gram, p);
+}
+std::vector<std::int64_t> nonzero_lines(const double* gram, std::int64_t p) {
+  return lines_with_a_norm(gram, p);
+}
+
+void keep_lines(float* gram, std::int64_t p, std::span<const std::int64_t> lines) {
+  pack_lines(gram, p, lines);
+}
+void keep_lines(double* gram, std::int64_t p, std::span<const std::int64_t> lines) {
+  pack_lines(gram, p, lines);
+}
 
 }  // namespace vindex::cpu

@@ -10,6 +10,8 @@
 #include "cpu/cpu_tiles.hpp"
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace vindex::cpu {
 
@@ -32,10 +34,14 @@ struct DiagonalNorms {
 DiagonalNorms diagonal_norms(const float* gram, std::int64_t p);
 DiagonalNorms diagonal_norms(const double* gram, std::int64_t p);
 
-/// Removes rows and columns whose diagonal entry is exactly 0 (a zero row or column of the weights:
-/// its singular value is exactly 0). Packs the rest in place and returns how many are left.
-std::int64_t drop_zero_columns(float* gram, std::int64_t p);
-std::int64_t drop_zero_columns(double* gram, std::int64_t p);
+/// Lines whose diagonal entry is not exactly 0. The others are zero rows or columns of the weights:
+/// so many singular values are exactly 0.
+std::vector<std::int64_t> nonzero_lines(const float* gram, std::int64_t p);
+std::vector<std::int64_t> nonzero_lines(const double* gram, std::int64_t p);
+
+/// Packs the given lines (ascending) in place.
+void keep_lines(float* gram, std::int64_t p, std::span<const std::int64_t> lines);
+void keep_lines(double* gram, std::int64_t p, std::span<const std::int64_t> lines);
 
 /// norms[i] += the sum of squares of index i of the short side over the tile, in float64.
 void add_short_norms(const Tile& tile, bool row_slabs, double* norms);

@@ -26,6 +26,9 @@ inline constexpr std::int64_t kPanelWidth = 16;
 /// Contracted indices packed at a time. Two panels of this depth are 64 KiB.
 inline constexpr std::int64_t kPackDepth = 1024;
 
+/// Contracted indices summed by a fresh accumulator.
+inline constexpr std::int64_t kBf16Depth = 128;
+
 /// A rectangle of codes as the packing loops see it.
 struct PackSource {
   const std::byte* codes = nullptr;  ///< of contracted index 0, Gram index 0

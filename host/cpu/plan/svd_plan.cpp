@@ -3,6 +3,7 @@
 #include "core/integers.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_routes.hpp"
+#include "cpu/gram/group_sums.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/gram/split_gram.hpp"
 #include "cpu/seam.hpp"
@@ -47,6 +48,13 @@ std::uint64_t eigen_bytes(std::int64_t p, std::size_t size, bool library) {
          4 * array_bytes(p, sizeof(double));
 }
 
+/// A Gram matrix summed in groups, then reduced in both precisions.
+std::uint64_t grouped_bytes(std::int64_t p) {
+  const std::uint64_t sums = array_bytes(p * p, sizeof(float)) + array_bytes(p * p, sizeof(double));
+  return std::max(sums, eigen_bytes(p, sizeof(double), false) +
+                            std::max(tridiagonal_bytes(p, sizeof(float), false), outline_bytes(p)));
+}
+
 }  // namespace
 
 SvdPlan plan_svd(const SvdPlanRequest& request) {
@@ -83,6 +91,8 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
                       (request.options.escalate || plan.short_side <= measure::kFloat64Size);
 
   const std::int64_t p = plan.short_side;
+  plan.may_group_sums = plan.route == SvdRoute::kGram32 && plan.may_escalate &&
+                        mode == Mode::kDefault && is_reduced_by_band(p, plan.library_only);
   std::uint64_t solver = 0;
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
     solver = eigen_bytes(p, sizeof(float), plan.library_only);
@@ -90,6 +100,9 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   if (plan.route == SvdRoute::kGram64 || plan.route == SvdRoute::kChebyshev || plan.may_escalate) {
     solver = std::max(solver, eigen_bytes(p, sizeof(double), plan.library_only) +
                                   array_bytes(plan.chunk * p, sizeof(double)));
+  }
+  if (plan.may_group_sums) {
+    solver = std::max(solver, grouped_bytes(p));
   }
   if (plan.route != SvdRoute::kGram32 || plan.may_escalate) {
     solver = std::max(solver,
@@ -103,7 +116,8 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
     const std::uint64_t kept = std::max(
         plan.route == SvdRoute::kGram32 ? kept_bytes(p, sizeof(float), plan.library_only) : 0,
         plan.route != SvdRoute::kGram32 || plan.may_escalate
-            ? kept_bytes(p, sizeof(double), plan.library_only)
+            ? kept_bytes(p, sizeof(double), plan.library_only) +
+                  (plan.may_group_sums ? tridiagonal_bytes(p, sizeof(float), false) : 0)
             : 0);
     solver = std::max(solver, tail == 0 ? 0 : kept + tail);
   }

@@ -39,6 +39,7 @@ struct SvdPlan {
   std::int64_t slab = 0;   ///< of the long side: asked of the input at a time, a multiple of chunk
   bool keep_decoded = false;              ///< float32 weights stay for a second pass
   bool may_escalate = false;              ///< memory is there for what may follow kGram32
+  bool may_group_sums = false;            ///< sums and reduction of kGram32 may go to float64
   bool library_only = false;              ///< OpenBLAS and LAPACK alone, none of our kernels
   TileProduct tiles = nullptr;            ///< multiplies what it is faster for; null: nothing
   std::uint64_t workspace_bytes = 0;      ///< upper bound, streamed slabs and library included

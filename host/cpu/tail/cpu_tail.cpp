@@ -17,6 +17,7 @@
 
 #include "blas/blas.hpp"
 #include "core/constants.hpp"
+#include "core/integers.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
@@ -39,16 +40,17 @@ class Tail {
   Tail(ReducedGram& gram, const Finding& before, std::int64_t lost, Workspace& workspace)
       : gram_(gram),
         before_(before),
-        p_(static_cast<std::int64_t>(before.sigma.size())),
+        p_(gram.short_side),
+        n_(gram.n),
         lost_(lost),
-        width_(carried_columns(lost, band_order(p_))),
+        width_(carried_columns(lost, band_order(n_))),
         workspace_(workspace),
-        inverse_(gram.band.span(), p_, workspace) {}
+        inverse_(gram.band.span(), n_, workspace) {}
 
   /// Units of s^2 per unit of the band.
   double unit() const { return std::ldexp(1.0, gram_.form.exponent - 2 * change().scale_exponent); }
   const TileChange& change() const { return gram_.change; }
-  std::int64_t width() const { return std::min(width_, p_); }
+  std::int64_t width() const { return std::min(width_, n_); }
 
   /// A first basis (p x width(), column-major); nothing where the search does not settle.
   WorkArray<double> start() {
@@ -57,9 +59,9 @@ class Tail {
     // The chase and the solves round in float64 whatever the reduction did.
     const double least = 8.0 * kEps64 * before_.sigma.front() * before_.sigma.front();
     const double entry = std::max(before_.rounding.entry, least) / unit();
-    // E with entries of size `entry` has a norm of 2 sqrt(p) entry (Wigner). A quarter of that is
+    // E with entries of size `entry` has a norm of 2 sqrt(n) entry (Wigner). A quarter of that is
     // enough: vectors of B that are better than B is known gain nothing.
-    const double enough = 0.5 * entry * std::sqrt(static_cast<double>(p_));
+    const double enough = 0.5 * entry * std::sqrt(static_cast<double>(n_));
     if (!factor(entry) || !smallest_pairs(inverse_, settled(), enough, inner, workspace_)) {
       return {};
     }
@@ -117,7 +119,8 @@ class Tail {
 
   ReducedGram& gram_;
   const Finding& before_;
-  std::int64_t p_;
+  std::int64_t p_;  ///< the short side
+  std::int64_t n_;  ///< of it, lines that are not zero: so many values are in `before`
   std::int64_t lost_;
   std::int64_t width_;
   Workspace& workspace_;
@@ -151,9 +154,12 @@ std::uint64_t tail_workspace_bytes(const SvdPlan& plan) {
 Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Finding before,
                 std::int64_t lost, const Situation& situation, Workspace& workspace,
                 MatrixReport& report) {
+  // Values that are exact zeros, those of lines that are, are no part of the search.
+  const std::int64_t zeros = std::exchange(before.zero_rows, 0);
+  before.sigma.resize(as_size(gram.n));
   Finding found = before;
   found.tail_errors.clear();
-  Tail tail(gram, before, lost, workspace);
+  Tail tail(gram, before, lost - zeros, workspace);
   WorkArray<double> basis;
   {
     const Stopwatch watch(report.seconds_eigen);
@@ -177,7 +183,10 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
       tail.correct(basis, values.residual);
     }
   }
+  found.zero_rows = zeros;
+  found.sigma.resize(found.sigma.size() + as_size(zeros), 0.0);
   if (!found.tail_errors.empty()) {
+    found.tail_errors.resize(found.tail_errors.size() + as_size(zeros), 0.0);
     found.method = before.method.substr(0, before.method.rfind('+')) + "+band64+cpu";
   }
   return found;

@@ -113,6 +113,72 @@ void solve_whole(const T* matrix, std::int64_t n, std::int64_t stride, std::span
         });
 }
 
+int exponent_of(double largest) {
+  return std::clamp(std::ilogb(largest) + 1, std::numeric_limits<float>::min_exponent,
+                    std::numeric_limits<float>::max_exponent);
+}
+
+/// Ends a float64 reduction where its rest may go on in float32.
+class RestProbe final : public BandProbe {
+ public:
+  RestProbe(NarrowRest& rest, int exponent)
+      : rest_(rest), exponent_(exponent), left_(std::ldexp(rest.norm_squared, -2 * exponent)) {
+    // Below this, what is left is rounding of the differences that it is known by.
+    floor_ = 8.0 * std::numeric_limits<double>::epsilon() * left_;
+  }
+
+  bool wants_rest(std::span<const double> band, std::int64_t columns) override {
+    for (std::int64_t j = columns - kBand; j < columns; ++j) {
+      const double* const column = band.data() + j * kBandStride + j;
+      left_ -= column[0] * column[0];
+      for (std::int64_t i = 1; i <= kBand; ++i) {
+        left_ -= 2.0 * column[i] * column[i];
+      }
+    }
+    rest_.left_norm_squared = std::ldexp(std::max(left_, floor_), 2 * exponent_);
+    return rest_.rule->allows(rest_.left_norm_squared, rest_order(n_of(band), columns));
+  }
+  float* room_for_rest(std::int64_t /*order*/) override { return rest_.room; }
+  bool is_enough(std::span<const double> /*band*/, std::int64_t /*columns*/,
+                 std::int64_t /*order*/) override {
+    return true;
+  }
+
+ private:
+  static std::int64_t n_of(std::span<const double> band) {
+    return static_cast<std::int64_t>(band.size()) / (kBandStride + 1) - 3 * kBand;
+  }
+
+  NarrowRest& rest_;
+  int exponent_;
+  double left_;
+  double floor_ = 0.0;
+};
+
+/// The band of what is left behind `rest.columns`, to its place in `band`.
+void reduce_rest(std::int64_t n, int exponent, std::span<double> band, NarrowRest& rest,
+                 SimdLevel level, const std::stop_token& stop) {
+  const std::int64_t order = rest_order(n, rest.columns);
+  for (std::int64_t i = 0; i < order; ++i) {
+    rest.largest_diagonal =
+        std::max(rest.largest_diagonal, static_cast<double>(rest.room[i * order + i]));
+  }
+  rest.largest_diagonal = std::ldexp(rest.largest_diagonal, exponent);
+  const double largest = largest_magnitude(rest.room, order, order);
+  if (!(largest > 0.0)) {
+    return;
+  }
+  const int own = exponent_of(largest);
+  const std::span<double> part(reinterpret_cast<double*>(rest.workspace.data()),
+                               static_cast<std::size_t>(band_elements(order)));
+  reduce_to_band(rest.room, order, order, static_cast<float>(std::ldexp(1.0, -own)), part,
+                 factor_in<float>(order, rest.workspace), level, stop);
+  double* const to = band.data() + rest.columns * (kBandStride + 1);
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    to[i] = std::ldexp(part[i], own);
+  }
+}
+
 }  // namespace
 
 bool tridiagonalise_is_fast(SimdLevel level) { return level >= SimdLevel::kAvx2; }
@@ -141,6 +207,27 @@ void tridiagonalise(const double* matrix, std::int64_t n, std::int64_t stride,
                     std::span<std::byte> workspace, BandForm* kept, SimdLevel level,
                     const std::stop_token& stop) {
   solve_whole(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop);
+}
+
+void tridiagonalise_mixed(const double* matrix, std::int64_t n, std::int64_t stride,
+                          std::span<double> diagonal, std::span<double> off_diagonal,
+                          std::span<std::byte> workspace, NarrowRest& rest, BandForm* kept,
+                          SimdLevel level, const std::stop_token& stop) {
+  expects(rest.rule != nullptr && rest.room != nullptr &&
+              rest.workspace.size() >= tridiagonalise_workspace_bytes(n, sizeof(float)),
+          "room for the part in float32");
+  rest.columns = n;
+  rest.largest_diagonal = 0.0;
+  solve(matrix, n, stride, diagonal, off_diagonal, workspace, kept, level, stop,
+        [&](int exponent, std::span<double> band, std::span<double> factor) {
+          RestProbe probe(rest, exponent);
+          rest.columns = begin_band(matrix, n, stride, std::ldexp(1.0, -exponent), band, factor,
+                                    probe, level, stop);
+          if (rest.columns < n) {
+            reduce_rest(n, exponent, band, rest, level, stop);
+          }
+          return n;
+        });
 }
 
 std::int64_t tridiagonalise_in_part(const float* matrix, std::int64_t n, std::int64_t stride,

@@ -64,4 +64,43 @@ std::int64_t tridiagonalise_in_part(const float* matrix, std::int64_t n, std::in
                                     SimdLevel level = best_simd_level(),
                                     const std::stop_token& stop = {});
 
+/// Says when a reduction that begins in float64 may go on in float32.
+class NarrowRule {
+ public:
+  NarrowRule() = default;
+  NarrowRule(const NarrowRule&) = delete;
+  NarrowRule& operator=(const NarrowRule&) = delete;
+  virtual ~NarrowRule() = default;
+
+  /// Whether what is left, of this ||C||_F^2 and order, may be reduced in float32.
+  virtual bool allows(double norm_squared, std::int64_t order) const = 0;
+};
+
+/// How a reduction that begins in float64 may go on in float32, and where it did.
+struct NarrowRest {
+  double norm_squared = 0.0;  ///< ||A||_F^2
+  const NarrowRule* rule = nullptr;
+  float* room = nullptr;  ///< n x n elements (n in whole blocks); may be the matrix itself
+  std::span<std::byte> workspace = {};  ///< tridiagonalise_workspace_bytes(n, sizeof(float))
+
+  std::int64_t columns = 0;       ///< reduced in float64, n: all
+  double largest_diagonal = 0.0;  ///< of what was left then
+  double left_norm_squared = 0.0;
+};
+
+/// Order of what is left behind `columns`.
+constexpr std::int64_t rest_order(std::int64_t n, std::int64_t columns) {
+  return band_order(n) - columns;
+}
+
+/// tridiagonalise() in float64 for as long as float32 would lose more than it may: a reduction
+/// takes the large eigenvalues out first, as block Lanczos does, so that of a spectrum that falls
+/// what is left is soon small, and with it the rounding of every entry. `rest.workspace` holds the
+/// factor of the part in float32, of order rest_order().
+void tridiagonalise_mixed(const double* matrix, std::int64_t n, std::int64_t stride,
+                          std::span<double> diagonal, std::span<double> off_diagonal,
+                          std::span<std::byte> workspace, NarrowRest& rest,
+                          BandForm* kept = nullptr, SimdLevel level = best_simd_level(),
+                          const std::stop_token& stop = {});
+
 }  // namespace vindex::cpu

@@ -1,0 +1,228 @@
+// Owns the pass over the weights that fills a Gram matrix: which kernel multiplies them, and the
+// exact diagonal put in afterwards.
+#include "gram.hpp"
+#include "group_sums.hpp"
+#include "simd_gram_bf16.hpp"
+#include "split_gram.hpp"
+
+#include "cpu/cpu_routes.hpp"
+#include "cpu/stopwatch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace vindex::cpu {
+namespace {
+
+/// Weights whose largest magnitude is within 2^-30 .. 2^30 give a float32 Gram that neither
+/// overflows (n < 2^27) nor loses to underflow (2^27 2^-149 against 2^-60); the bfloat16 kernel,
+/// which flushes subnormals, asks for 2^-32 .. 2^32.
+constexpr int kSafeExponent = 30;
+
+/// Puts exact sums of squares on the diagonal, and takes the bias that they show out of the other
+/// entries by their squared cosine: it is that of sums of one sign, so it is in full where two
+/// lines are nearly parallel, and their small difference lives by its being equal. Sums of both
+/// signs stay small while they grow and have none; taking it from them too would be an error of its
+/// own, the same multiple of every entry off the diagonal.
+template <typename Real>
+void set_diagonal(WorkArray<double>& norms, Real* gram) {
+  const std::int64_t p = norms.size();
+  WorkArray<double>& share = norms;  // becomes half the relative bias, once the sum is placed
+  for (std::int64_t i = 0; i < p; ++i) {
+    Real& entry = gram[i * p + i];
+    const double rounded = static_cast<double>(entry);
+    const double exact = norms[i];
+    entry = static_cast<Real>(exact);
+    share[i] = rounded > 0.0 && std::isfinite(exact) ? 0.5 * (exact / rounded - 1.0) : 0.0;
+  }
+  for (std::int64_t j = 0; j < p; ++j) {
+    const auto own = static_cast<double>(gram[j * p + j]);
+    for (std::int64_t i = 0; i < j; ++i) {
+      const auto entry = static_cast<double>(gram[j * p + i]);
+      const double norms_squared = own * static_cast<double>(gram[i * p + i]);
+      const double cosine_squared =
+          norms_squared > 0.0 ? std::min(1.0, entry * entry / norms_squared) : 0.0;
+      gram[j * p + i] = static_cast<Real>(entry + entry * cosine_squared * (share[i] + share[j]));
+    }
+  }
+}
+
+/// One pass that fills the upper triangle of a matrix.
+template <typename Real>
+class GramPass {
+ public:
+  /// `groups`, where given, says whether `gram` takes all sums.
+  GramPass(const SvdPlan& plan, const TileChange& change, Real* gram, GroupSums* groups,
+           Workspace& workspace, double& seconds)
+      : plan_(plan),
+        gram_(gram),
+        groups_(groups),
+        workspace_(workspace),
+        seconds_(seconds),
+        wide_(workspace, kWide ? plan.chunk * plan.short_side : 0, "weights as doubles"),
+        norms_(workspace, kWide ? 0 : plan.short_side, "the diagonal of the Gram matrix") {
+    // Weights that are exact in bfloat16 take the faster kernel in a pass that changes nothing.
+    if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
+        change.scale_exponent != 0 || (plan.tiles == nullptr && !gram_bf16_is_fast())) {
+      exact_in_bf16_ = false;
+    }
+  }
+
+  /// Returns the depth of sums (measure::GramArithmetic::depth). Rubbish where a weight is not
+  /// finite.
+  std::int64_t run(TileReader& reader, const TileChange& change) {
+    std::fill_n(gram_, plan_.short_side * plan_.short_side, Real{0});
+    std::fill_n(norms_.data(), norms_.size(), 0.0);
+    if (groups_ != nullptr) {
+      groups_->begin();
+    }
+    reader.pass(
+        change, [&](const Tile& tile) { use_tile(tile); },
+        [&](const decode::EncodedMatrix& slab) { use_slab(slab); });
+    if (reader.finite()) {
+      finish();
+    }
+    return exact_in_bf16_.value_or(false) ? kBf16Depth : plan_.chunk;
+  }
+
+ private:
+  static constexpr bool kWide = sizeof(Real) == sizeof(double);
+
+  bool needs_products() const { return groups_ == nullptr || groups_->kind() != GramSums::kWide; }
+
+  void use_tile(const Tile& tile) {
+    const Stopwatch watch(seconds_);
+    if constexpr (!kWide) {
+      add_short_norms(tile, plan_.row_slabs, norms_.data());
+      if (groups_ != nullptr) {
+        groups_->see(tile);
+      }
+    }
+    if (tile.encoded == nullptr) {
+      exact_in_bf16_ = false;
+    } else if (!exact_in_bf16_.has_value()) {
+      exact_in_bf16_ = gram_bf16_takes(*tile.encoded, plan_.row_slabs);
+    }
+    if (!*exact_in_bf16_ && needs_products()) {
+      add(tile);
+    }
+  }
+
+  void add(const Tile& tile) {
+    if constexpr (kWide) {
+      add_to_gram(tile, plan_.row_slabs, wide_.data(), gram_);
+    } else {
+      // A matrix unit takes weights that it multiplies faster in parts.
+      const int parts =
+          plan_.tiles == nullptr ? 0 : split_parts_of(tile, max_split_parts(plan_.long_side));
+      if (parts == 0) {
+        add_to_gram(tile, plan_.row_slabs, gram_);
+      } else {
+        add_split_gram(tile, parts, plan_.row_slabs, gram_,
+                       pack_into(split_gram_workspace_bytes(plan_.short_side)), plan_.tiles,
+                       best_simd_level(), workspace_.stop());
+      }
+      are_added(plan_.row_slabs ? tile.rows : tile.cols);
+    }
+  }
+
+  void use_slab(const decode::EncodedMatrix& slab) {
+    if constexpr (!kWide) {
+      if (!exact_in_bf16_.value_or(false)) {
+        return;
+      }
+      const Stopwatch watch(seconds_);
+      const std::int64_t p = plan_.short_side;
+      const std::int64_t rows = plan_.row_slabs ? slab.rows : slab.cols;
+      std::int64_t count = 0;
+      for (std::int64_t first = 0; first < rows && needs_products(); first += count) {
+        count = std::min(groups_ == nullptr ? rows : groups_->room(), rows - first);
+        const decode::EncodedMatrix part = plan_.row_slabs
+                                               ? decode::row_slab(slab, first, count)
+                                               : decode::column_slab(slab, first, count);
+        gram_bf16(part, plan_.row_slabs, 1.0F, gram_, p,
+                  pack_into(gram_bf16_workspace_bytes(p, plan_.tiles != nullptr)),
+                  best_simd_level(), workspace_.stop(), plan_.tiles);
+        are_added(count);
+      }
+    }
+  }
+
+  void are_added(std::int64_t rows) {
+    if (groups_ != nullptr) {
+      groups_->added(rows);
+    }
+  }
+
+  void finish() {
+    if constexpr (!kWide) {
+      const Stopwatch watch(seconds_);
+      if (groups_ != nullptr) {
+        groups_->finish();
+      }
+      if (groups_ != nullptr && groups_->kind() == GramSums::kGrouped) {
+        set_diagonal(norms_, groups_->matrix().data());
+      } else if (needs_products()) {
+        set_diagonal(norms_, gram_);
+      }
+    }
+  }
+
+  std::span<std::byte> pack_into(std::size_t bytes) {
+    if (packed_.size() == 0) {
+      packed_ =
+          WorkArray<std::byte>(workspace_, static_cast<std::int64_t>(bytes), "packed weights");
+    }
+    return packed_.span();
+  }
+
+  const SvdPlan& plan_;
+  Real* gram_;
+  GroupSums* groups_;
+  Workspace& workspace_;
+  double& seconds_;
+  WorkArray<double> wide_, norms_;
+  WorkArray<std::byte> packed_;
+  std::optional<bool> exact_in_bf16_;  ///< nothing before the first tile
+};
+
+template <typename Real>
+std::int64_t accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                        Workspace& workspace, Real* gram, GroupSums* groups, double& seconds) {
+  return GramPass<Real>(plan, change, gram, groups, workspace, seconds).run(reader, change);
+}
+
+}  // namespace
+
+int gram_scale_exponent(double max_abs) {
+  if (max_abs == 0.0) {
+    return 0;
+  }
+  int exponent = 0;
+  std::frexp(max_abs, &exponent);
+  return std::abs(exponent) <= kSafeExponent ? 0 : std::clamp(-exponent, -126, 126);
+}
+
+std::int64_t form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change,
+                       Workspace& workspace, float* gram, double& seconds, GroupSums* groups) {
+  const std::int64_t depth = accumulate(reader, plan, change, workspace, gram, groups, seconds);
+  if (!reader.finite() || change.scale_exponent != 0) {
+    return depth;
+  }
+  // Weights far from 1 are rare, so the first pass does not wait for a pass that finds the largest.
+  // The largest weight is known only now.
+  change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
+  return change.scale_exponent == 0
+             ? depth
+             : accumulate(reader, plan, change, workspace, gram, groups, seconds);
+}
+
+void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
+               double* gram, double& seconds) {
+  accumulate<double>(reader, plan, change, workspace, gram, nullptr, seconds);
+}
+
+}  // namespace vindex::cpu

@@ -1,0 +1,45 @@
+// Owns the step by QR and a bidiagonal form (cpu_routes.hpp).
+#include "strict_qr.hpp"
+
+#include "cpu/cpu_routes.hpp"
+#include "cpu/stopwatch.hpp"
+#include "cpu/tridiagonal/tridiagonal.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace vindex::cpu {
+
+Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
+              std::int64_t lost, Workspace& workspace, MatrixReport& report) {
+  const std::int64_t p = plan.short_side;
+  Finding found = std::move(before);
+  found.negative = false;
+  found.tail_errors.clear();
+  WorkArray<double> r(workspace, p * p, "the triangular factor");
+  triangular_factor(reader, plan, change, workspace, r.data(), report.seconds_gram);
+  if (reader.finite()) {
+    const Stopwatch watch(report.seconds_eigen);
+    if (lost > 0 && lost <= max_tail_values(p)) {
+      const std::vector<double> tail =
+          smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
+      // The iteration finds singular values, but nothing in it says that they are the smallest: the
+      // float64 Gram, good to its own rounding, does.
+      if (is_tail_of(tail, found.sigma, measure::gram64_square_error(found.sigma))) {
+        std::copy(tail.begin(), tail.end(), found.sigma.end() - lost);
+        std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
+        found.tail_errors.assign(tail.size(),
+                                 static_cast<double>(p) * 0x1p-52 * found.sigma.front());
+        found.method = is_reduced_by_band(p, plan.library_only) ? "qr+band64+cpu" : "qr+trd64+cpu";
+        return found;
+      }
+    }
+    found.sigma = singular_values_by_bidiagonal(r.data(), p, workspace);
+  }
+  found.method = "qr+bidiag64+cpu";
+  return found;
+}
+
+}  // namespace vindex::cpu

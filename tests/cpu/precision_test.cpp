@@ -1,0 +1,236 @@
+// The choice of precision: which sums a first group of rows asks for, and what a reduction may
+// round, for spectra that are known.
+#include "cpu/plan/precision.hpp"
+
+#include "cpu/gram/gram.hpp"
+#include "cpu/gram/group_sums.hpp"
+#include "cpu/plan/svd_plan.hpp"
+#include "tests/support/known_spectra.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace vindex::cpu::precision_test {
+namespace {
+
+using test::FloatMatrix;
+
+/// G of the first `rows` rows, upper triangle.
+std::vector<double> gram_of(const FloatMatrix& matrix, std::int64_t rows) {
+  const std::int64_t p = matrix.cols;
+  std::vector<double> gram(static_cast<std::size_t>(p * p), 0.0);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t j = 0; j < p; ++j) {
+      const auto right = static_cast<double>(matrix.at(r, j));
+      for (std::int64_t i = 0; i <= j; ++i) {
+        gram[static_cast<std::size_t>(j * p + i)] += static_cast<double>(matrix.at(r, i)) * right;
+      }
+    }
+  }
+  return gram;
+}
+
+FirstGroup group_of(const std::vector<double>& gram, std::int64_t p, std::int64_t n,
+                    std::int64_t rows) {
+  FirstGroup group = {.p = p, .n = n, .chunk = 256, .rows = rows, .norms = {}};
+  for (std::int64_t j = 0; j < p; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) {
+      const double value = gram[static_cast<std::size_t>(j * p + i)];
+      group.norms.gram_norm_squared += (i == j ? 1.0 : 2.0) * value * value;
+      if (i == j) {
+        group.norms.sum_squares += value;
+        group.norms.diagonal_norm_squared += value * value;
+        group.norms.largest_diagonal = std::max(group.norms.largest_diagonal, value);
+      }
+    }
+  }
+  return group;
+}
+
+GramSums sums_of(const FloatMatrix& matrix) {
+  const std::int64_t p = matrix.cols;
+  const std::int64_t rows = std::min(matrix.rows, std::int64_t{1024});
+  const std::vector<double> gram = gram_of(matrix, rows);
+  const FirstGroup group = group_of(gram, p, matrix.rows, rows);
+  Workspace workspace(0);
+  return is_like_noise(group)
+             ? GramSums::kNarrow
+             : choose_sums(group, outline_of(gram.data(), p, {rows, matrix.rows}, workspace));
+}
+
+std::vector<double> values(std::int64_t p, double (*law)(double share, double index)) {
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < p; ++i) {
+    out.push_back(law(static_cast<double>(i) / static_cast<double>(p - 1), static_cast<double>(i)));
+  }
+  return out;
+}
+
+constexpr std::int64_t kP = 512;
+
+FloatMatrix with(double (*law)(double share, double index)) {
+  return test::matrix_with_spectrum(1200, kP, values(kP, law), 3);
+}
+
+TEST(Precision, NoiseAndHeavyTailsAreSummedInFloat32) {
+  EXPECT_EQ(sums_of(test::gaussian_matrix(1200, kP, 1)), GramSums::kNarrow);
+  EXPECT_EQ(sums_of(test::gaussian_matrix(kP, kP, 2)), GramSums::kNarrow);
+  EXPECT_EQ(sums_of(with([](double share, double index) {
+              return std::pow(1.0 + index, -0.3) * (1.0 - 0.9 * share);
+            })),
+            GramSums::kNarrow);
+}
+
+TEST(Precision, WhatFallsFarIsSummedInGroups) {
+  EXPECT_EQ(sums_of(with([](double share, double) { return std::pow(3e-3, share); })),
+            GramSums::kGrouped);
+  EXPECT_EQ(sums_of(with([](double share, double) { return std::pow(1e-4, share); })),
+            GramSums::kWide)
+      << "beyond float32 products";
+  EXPECT_EQ(sums_of(with([](double, double index) { return 1.0 / (1.0 + index); })),
+            GramSums::kGrouped);
+}
+
+TEST(Precision, AClusterFarBelowOneValueIsSummedInFloat64) {
+  EXPECT_EQ(sums_of(with([](double, double index) { return index > 0.0 ? 1e-3 : 1.0; })),
+            GramSums::kWide);
+}
+
+// Lines of unequal norm that are orthogonal: rounding of the strongest stays on one value, in sums
+// of any group.
+TEST(Precision, LinesThatAreEigenvectorsAreSummedInFloat64) {
+  FloatMatrix matrix = test::matrix_with_spectrum(1200, kP, std::vector<double>(kP, 1.0), 3);
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < kP; ++c) {
+      matrix.at(r, c) *= static_cast<float>(std::pow(1e-3, static_cast<double>(c) / kP));
+    }
+  }
+  EXPECT_EQ(sums_of(matrix), GramSums::kWide);
+}
+
+TEST(Precision, AnOutlineFollowsTheSpectrum) {
+  const FloatMatrix matrix = with([](double share, double) { return std::pow(1e-2, share); });
+  const std::vector<double> gram = gram_of(matrix, matrix.rows);
+  Workspace workspace(0);
+  const SpectrumOutline outline = outline_of(gram.data(), kP, {1200, 1200}, workspace);
+  EXPECT_EQ(outline.seen, 0.25);
+  // s^2 falls to 1e-4: to a third from an eighth to a quarter. Within a factor of some.
+  EXPECT_GT(outline.level / outline.half, 0.1);
+  EXPECT_LT(outline.level / outline.half, 0.7);
+  EXPECT_GT(outline.level, 0.1 / 30.0);
+  EXPECT_LT(outline.level, 0.1);
+  EXPECT_GT(outline.quarter, outline.half);
+  EXPECT_GT(outline.top, outline.half);
+  EXPECT_GT(last_level(outline), 1e-4 / 30.0);
+  EXPECT_LT(last_level(outline), 1e-4 * 30.0);
+  EXPECT_LE(workspace.peak_bytes(), outline_bytes(kP));
+}
+
+TEST(Precision, LinesThatAreZeroAreLeftOutOfAnOutline) {
+  FloatMatrix matrix = test::gaussian_matrix(1200, kP, 5);
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    for (std::int64_t c = 0; c < kP; c += 2) {
+      matrix.at(r, c) = 0.0F;
+    }
+  }
+  const std::vector<double> gram = gram_of(matrix, matrix.rows);
+  Workspace workspace(0);
+  const SpectrumOutline outline = outline_of(gram.data(), kP, {1200, 1200}, workspace);
+  EXPECT_GT(outline.level, 0.7 * 1200.0) << "noise of half as many columns";
+}
+
+TEST(Precision, TheSmallerTheLastValuesTheLessMayBeRounded) {
+  SpectrumOutline outline = {.trace = 100.0,
+                             .norm_squared = 100.0,
+                             .level = 0.1,
+                             .half = 0.2,
+                             .quarter = 0.3,
+                             .seen = 0.5,
+                             .top = 0.5};
+  const double some = allowed_rounding(outline, 1024, 4096);
+  EXPECT_GT(some, 0.0);
+  outline.level = 0.02;
+  const double less = allowed_rounding(outline, 1024, 4096);
+  EXPECT_LT(less, 0.5 * some);
+  EXPECT_GT(less, 0.0);
+  outline.level = 1e-6;
+  EXPECT_EQ(allowed_rounding(outline, 1024, 4096), 0.0) << "beyond float32";
+  EXPECT_EQ(allowed_rounding({}, 1024, 4096), 0.0) << "nothing is known";
+}
+
+TEST(Precision, AFallGoesOnAsItWasFound) {
+  const auto level_at = [](double (*law)(double), double seen) {
+    return last_level(
+        {.level = law(seen), .half = law(seen / 2), .quarter = law(seen / 4), .seen = seen});
+  };
+  const auto geometric = [](double share) { return std::pow(1e-6, share); };
+  const auto power = [](double share) { return 1.0 / (share * share); };
+  for (const double seen : {0.25, 0.5}) {
+    EXPECT_NEAR(level_at(geometric, seen), 1e-6, 1e-9);
+    EXPECT_NEAR(level_at(power, seen), 1.0, 1e-6);
+  }
+  EXPECT_EQ(last_level({}), 0.0);
+}
+
+TEST(Precision, GroupsAreWholeChunksAndAddByTheirSquares) {
+  EXPECT_EQ(first_group_rows(1024, 256), 1024);
+  EXPECT_EQ(first_group_rows(4096, 256), 2048);
+  EXPECT_EQ(first_group_rows(4096, 384), 2304);
+  const double thousand = 1024.0 * 1024.0 * 1024.0;
+  EXPECT_EQ(like_groups(4.0 * thousand, 4096), 1024);
+  EXPECT_EQ(like_groups(64.0 * thousand, 4096), 4096);
+}
+
+// All rows in one sum of float32 as against groups: what groups hold is nearer to the exact sum.
+TEST(GroupSums, HoldWhatOneSumOfFloat32Loses) {
+  constexpr std::int64_t kRows = 8192;
+  constexpr std::int64_t kSide = 256;
+  const SvdPlan plan = {.row_slabs = true, .short_side = kSide, .long_side = kRows, .chunk = 256};
+  // One value holds nearly all, and a few hundredths of it the rest, so that the sums are grouped.
+  FloatMatrix matrix = test::matrix_with_spectrum(
+      kRows, kSide, values(kSide, [](double, double index) { return 1.0 / (1.0 + index); }), 3);
+  const std::vector<double> exact = gram_of(matrix, kRows);
+  Workspace workspace(0);
+  std::vector<float> partial(kSide * kSide, 0.0F);
+  std::vector<float> one_sum(kSide * kSide, 0.0F);
+  GroupSums groups(plan, partial.data(), workspace);
+  for (std::int64_t first = 0; first < kRows; first += 256) {
+    const Tile tile = {.values = &matrix.values[static_cast<std::size_t>(first * kSide)],
+                       .rows = 256,
+                       .cols = kSide,
+                       .first = first};
+    groups.see(tile);
+    add_to_gram(tile, true, partial.data());
+    add_to_gram(tile, true, one_sum.data());
+    groups.added(256);
+  }
+  groups.finish();
+  ASSERT_EQ(groups.kind(), GramSums::kGrouped);
+  EXPECT_EQ(groups.like_groups(), 1024);
+  double grouped_error = 0.0;
+  double plain_error = 0.0;
+  for (std::int64_t j = 0; j < kSide; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) {
+      const auto at = static_cast<std::size_t>(j * kSide + i);
+      grouped_error += std::pow(groups.matrix()[j * kSide + i] - exact[at], 2.0);
+      plain_error += std::pow(static_cast<double>(one_sum[at]) - exact[at], 2.0);
+    }
+  }
+  EXPECT_LT(grouped_error, 0.25 * plain_error);
+  double lines = 0.0;
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    double line = 0.0;
+    for (std::int64_t c = 0; c < kSide; ++c) {
+      line += std::pow(static_cast<double>(matrix.at(r, c)), 2.0);
+    }
+    lines += line * line;
+  }
+  EXPECT_NEAR(groups.line_norms_squared(), lines, 1e-12 * lines);
+}
+
+}  // namespace
+}  // namespace vindex::cpu::precision_test
