@@ -62,6 +62,7 @@ bool is_like_noise(const FirstGroup& group);
 /// How to add up all of it where it is not.
 GramSums choose_sums(const FirstGroup& group, const SpectrumOutline& outline);
 
+/// Part of the distance between values at the threshold of numerical_rank that an error may be.
 inline constexpr double kOfDistance = 0.1;
 /// The same where products were formed in float64, so that a few passes of a reduction more do it.
 inline constexpr double kOfDistanceAtLittleCost = 0.002;
