@@ -32,6 +32,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/resource.h>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -297,6 +298,12 @@ engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::Sel
 std::vector<std::jthread> load_blas_ahead(std::string core) {
   static std::once_flag begun;
   std::vector<std::jthread> threads;
+  // OpenBLAS asks without end for a buffer that it does not get. Room for it is looked for before,
+  // and with a limit on addresses another thread may take that in between.
+  rlimit addresses = {};
+  if (::getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur != RLIM_INFINITY) {
+    return threads;
+  }
   std::call_once(begun, [&] {
     (void)start_thread(threads, [core = std::move(core)] {
       try {

@@ -47,6 +47,7 @@ std::uint64_t device_need(const engine::WorkPlan& plan, const model::ModelIndex&
 /// Begins to load OpenBLAS, once for the process, which takes as long as opening a small model:
 /// measure_model() does it, and whoever knows earlier what it will be asked for. While the loader
 /// works no thread can be started. What is wrong with the library is said where it is asked for.
+/// Does nothing where addresses are limited (RLIMIT_AS): memory then goes to one after the other.
 /// `core` as in RunSettings::blas_core.
 [[nodiscard]] std::vector<std::jthread> load_blas_ahead(std::string core);
 
