@@ -10,8 +10,8 @@
 // price of a Gram is known: rounding E of G moves s_i^2 by at most |E| (Weyl), so s_i by |E| / (2
 // s_i), which is half of eps (s_1 / s_i)^2 relative to it. What that leaves of each value is
 // modelled in measure/spectrum_error.hpp from the norms that by_gram() collects, and
-// measure/judgement.hpp says where it is too little and which step follows. by_qr() never squares,
-// so its error is eps64 s_1 for any condition.
+// measure/judgement.hpp says where it is too little and which step follows. by_qr()
+// (strict/qr_route.cpp) never squares, so its error is eps64 s_1 for any condition.
 //
 // Sources: LAPACK syrk, sytrd, sterf, tpqrt, gebrd, bdsqr; QR before the bidiagonal form is Chan,
 // "An improved algorithm for computing the singular value decomposition" (1982).
@@ -264,8 +264,12 @@ class GramStep {
     // float64 are, by as much as an outline may be wrong.
     constexpr double kBesideSums = 1.1;
     constexpr double kReserve = 0.35;
-    const SpectrumOutline outline =
-        outline_of(gram.values, order, {plan_.long_side, plan_.long_side}, workspace_);
+    const SpectrumOutline outline = outline_of(gram.values, order,
+                                               {.summed = plan_.long_side,
+                                                .all = plan_.long_side,
+                                                .trace = diagonal_.trace,
+                                                .norm_squared = gram.norm_squared},
+                                               workspace_);
     const double of_distance = arithmetic_.unit == kWide ? kOfDistanceAtLittleCost : kOfDistance;
     const double allowed =
         std::max(kReserve * allowed_rounding(outline, order, plan_.long_side, of_distance),

@@ -51,15 +51,24 @@ FirstGroup group_of(const std::vector<double>& gram, std::int64_t p, std::int64_
   return group;
 }
 
+SpectrumOutline outline(const std::vector<double>& gram, const FirstGroup& group,
+                        Workspace& workspace) {
+  return outline_of(gram.data(), group.p,
+                    {.summed = group.rows,
+                     .all = group.n,
+                     .trace = group.norms.sum_squares,
+                     .norm_squared = group.norms.gram_norm_squared},
+                    workspace);
+}
+
 GramSums sums_of(const FloatMatrix& matrix) {
   const std::int64_t p = matrix.cols;
   const std::int64_t rows = std::min(matrix.rows, std::int64_t{1024});
   const std::vector<double> gram = gram_of(matrix, rows);
   const FirstGroup group = group_of(gram, p, matrix.rows, rows);
   Workspace workspace(0);
-  return is_like_noise(group)
-             ? GramSums::kNarrow
-             : choose_sums(group, outline_of(gram.data(), p, {rows, matrix.rows}, workspace));
+  return is_like_noise(group) ? GramSums::kNarrow
+                              : choose_sums(group, outline(gram, group, workspace));
 }
 
 std::vector<double> values(std::int64_t p, double (*law)(double share, double index)) {
@@ -116,17 +125,17 @@ TEST(Precision, AnOutlineFollowsTheSpectrum) {
   const FloatMatrix matrix = with([](double share, double) { return std::pow(1e-2, share); });
   const std::vector<double> gram = gram_of(matrix, matrix.rows);
   Workspace workspace(0);
-  const SpectrumOutline outline = outline_of(gram.data(), kP, {1200, 1200}, workspace);
-  EXPECT_EQ(outline.seen, 0.25);
+  const SpectrumOutline found = outline(gram, group_of(gram, kP, 1200, 1200), workspace);
+  EXPECT_EQ(found.seen, 0.25);
   // s^2 falls to 1e-4: to a third from an eighth to a quarter. Within a factor of some.
-  EXPECT_GT(outline.level / outline.half, 0.1);
-  EXPECT_LT(outline.level / outline.half, 0.7);
-  EXPECT_GT(outline.level, 0.1 / 30.0);
-  EXPECT_LT(outline.level, 0.1);
-  EXPECT_GT(outline.quarter, outline.half);
-  EXPECT_GT(outline.top, outline.half);
-  EXPECT_GT(last_level(outline), 1e-4 / 30.0);
-  EXPECT_LT(last_level(outline), 1e-4 * 30.0);
+  EXPECT_GT(found.level / found.half, 0.1);
+  EXPECT_LT(found.level / found.half, 0.7);
+  EXPECT_GT(found.level, 0.1 / 30.0);
+  EXPECT_LT(found.level, 0.1);
+  EXPECT_GT(found.quarter, found.half);
+  EXPECT_GT(found.top, found.half);
+  EXPECT_GT(last_level(found), 1e-4 / 30.0);
+  EXPECT_LT(last_level(found), 1e-4 * 30.0);
   EXPECT_LE(workspace.peak_bytes(), outline_bytes(kP));
 }
 
@@ -139,8 +148,8 @@ TEST(Precision, LinesThatAreZeroAreLeftOutOfAnOutline) {
   }
   const std::vector<double> gram = gram_of(matrix, matrix.rows);
   Workspace workspace(0);
-  const SpectrumOutline outline = outline_of(gram.data(), kP, {1200, 1200}, workspace);
-  EXPECT_GT(outline.level, 0.7 * 1200.0) << "noise of half as many columns";
+  const SpectrumOutline found = outline(gram, group_of(gram, kP, 1200, 1200), workspace);
+  EXPECT_GT(found.level, 0.7 * 1200.0) << "noise of half as many columns";
 }
 
 TEST(Precision, TheSmallerTheLastValuesTheLessMayBeRounded) {

@@ -49,6 +49,7 @@ DiagonalNorms norms_of_diagonal(const T* gram, std::int64_t p) {
   DiagonalNorms out;
   for (std::int64_t i = 0; i < p; ++i) {
     const auto entry = static_cast<double>(gram[i * p + i]);
+    out.trace += entry;
     out.norm_squared += entry * entry;
     out.largest = std::max(out.largest, entry);
   }

@@ -28,6 +28,7 @@ double symmetric_norm_squared(const double* gram, std::int64_t p);
 
 /// What measure::GramNorms wants of the diagonal.
 struct DiagonalNorms {
+  double trace = 0.0;
   double norm_squared = 0.0;
   double largest = 0.0;
 };

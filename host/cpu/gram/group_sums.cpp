@@ -1,5 +1,4 @@
-// Owns the pass over both matrices of sums, and the pivots of a Cholesky factor of every second
-// line.
+// Owns the pass over both matrices of sums, and the pivots of a Cholesky factor of some lines.
 #include "group_sums.hpp"
 
 #include "gram.hpp"
@@ -17,20 +16,11 @@ namespace vindex::cpu {
 namespace {
 
 template <typename Real>
-double trace_of(const Real* gram, std::int64_t p) {
-  double trace = 0.0;
-  for (std::int64_t i = 0; i < p; ++i) {
-    trace += static_cast<double>(gram[i * p + i]);
-  }
-  return trace;
-}
-
-template <typename Real>
-SpectrumOutline outline(const Real* gram, std::int64_t p, const OutlineRows& rows,
+SpectrumOutline outline(const Real* gram, std::int64_t p, const SummedRows& rows,
                         Workspace& workspace) {
   SpectrumOutline out;
-  out.trace = trace_of(gram, p);
-  out.norm_squared = symmetric_norm_squared(gram, p);
+  out.trace = rows.trace;
+  out.norm_squared = rows.norm_squared;
   const std::vector<std::int64_t> lines = nonzero_lines(gram, p);
   const auto count = static_cast<std::int64_t>(lines.size());
   const std::int64_t order = outline_order(count, rows.summed);
@@ -97,12 +87,15 @@ void GroupSums::decide() {
                             .n = plan_.long_side,
                             .chunk = plan_.chunk,
                             .rows = waiting_,
-                            .norms = {.sum_squares = trace_of(partial_, p),
+                            .norms = {.sum_squares = diagonal.trace,
                                       .gram_norm_squared = symmetric_norm_squared(partial_, p),
                                       .diagonal_norm_squared = diagonal.norm_squared,
                                       .largest_diagonal = diagonal.largest,
                                       .line_norms_squared = first_line_norms_squared_}};
-  const OutlineRows rows = {.summed = waiting_, .all = plan_.long_side};
+  const SummedRows rows = {.summed = waiting_,
+                           .all = plan_.long_side,
+                           .trace = group.norms.sum_squares,
+                           .norm_squared = group.norms.gram_norm_squared};
   kind_ = is_like_noise(group) ? GramSums::kNarrow
                                : choose_sums(group, outline_of(partial_, p, rows, workspace_));
   is_decided_ = true;
@@ -177,12 +170,12 @@ void GroupSums::finish() {
   }
 }
 
-SpectrumOutline outline_of(const float* gram, std::int64_t p, const OutlineRows& rows,
+SpectrumOutline outline_of(const float* gram, std::int64_t p, const SummedRows& rows,
                            Workspace& workspace) {
   return outline(gram, p, rows, workspace);
 }
 
-SpectrumOutline outline_of(const double* gram, std::int64_t p, const OutlineRows& rows,
+SpectrumOutline outline_of(const double* gram, std::int64_t p, const SummedRows& rows,
                            Workspace& workspace) {
   return outline(gram, p, rows, workspace);
 }

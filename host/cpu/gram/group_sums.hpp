@@ -56,18 +56,21 @@ class GroupSums {
   WorkArray<double> wide_;
 };
 
-/// Of the long side: what a Gram matrix sums, and what it is a part of.
-struct OutlineRows {
+/// What is known of a Gram matrix already: of the long side, what it sums and what it is a part of;
+/// its trace and squared Frobenius norm.
+struct SummedRows {
   std::int64_t summed = 0;
   std::int64_t all = 0;
+  double trace = 0.0;
+  double norm_squared = 0.0;
 };
 
 /// What plan/precision.hpp wants to know of a p x p Gram matrix (upper triangle, column-major)
 /// before it is reduced, from a Cholesky factor of outline_order() in float32.
 /// Errors: OutOfMemory; Stopped.
-SpectrumOutline outline_of(const float* gram, std::int64_t p, const OutlineRows& rows,
+SpectrumOutline outline_of(const float* gram, std::int64_t p, const SummedRows& rows,
                            Workspace& workspace);
-SpectrumOutline outline_of(const double* gram, std::int64_t p, const OutlineRows& rows,
+SpectrumOutline outline_of(const double* gram, std::int64_t p, const SummedRows& rows,
                            Workspace& workspace);
 /// Bytes that it takes, for any n.
 std::uint64_t outline_bytes(std::int64_t p);

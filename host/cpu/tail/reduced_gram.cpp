@@ -28,35 +28,19 @@ class RowBlock {
     std::fill_n(values_.data(), rows_ * width_, T{0});
   }
 
-  void take(const double* columns) {
+  /// Row i from, or to, element places[i] of columns of `length`; empty: i.
+  void take(const double* columns, std::int64_t length, std::span<const std::int64_t> places) {
     for (std::int64_t j = 0; j < count_; ++j) {
-      for (std::int64_t i = 0; i < rows_; ++i) {
-        values_[i * width_ + j] = static_cast<T>(columns[j * rows_ + i]);
+      for (std::int64_t i = 0; i < rows_of(length, places); ++i) {
+        values_[i * width_ + j] = static_cast<T>(columns[j * length + place(i, places)]);
       }
     }
   }
-  void give(double* columns) const {
+  void give(double* columns, std::int64_t length, std::span<const std::int64_t> places) const {
+    std::fill_n(columns, length * count_, 0.0);
     for (std::int64_t j = 0; j < count_; ++j) {
-      for (std::int64_t i = 0; i < rows_; ++i) {
-        columns[j * rows_ + i] = static_cast<double>(values_[i * width_ + j]);
-      }
-    }
-  }
-  /// The same of columns of which the first rows here are those `lines`.
-  void take_lines(const double* columns, const ReducedGram& gram) {
-    for (std::int64_t j = 0; j < count_; ++j) {
-      for (std::int64_t i = 0; i < gram.n; ++i) {
-        values_[i * width_ + j] =
-            static_cast<T>(columns[j * gram.short_side + gram.lines[as_size(i)]]);
-      }
-    }
-  }
-  void give_lines(double* columns, const ReducedGram& gram) const {
-    std::fill_n(columns, gram.short_side * count_, 0.0);
-    for (std::int64_t j = 0; j < count_; ++j) {
-      for (std::int64_t i = 0; i < gram.n; ++i) {
-        columns[j * gram.short_side + gram.lines[as_size(i)]] =
-            static_cast<double>(values_[i * width_ + j]);
+      for (std::int64_t i = 0; i < rows_of(length, places); ++i) {
+        columns[j * length + place(i, places)] = static_cast<double>(values_[i * width_ + j]);
       }
     }
   }
@@ -82,6 +66,12 @@ class RowBlock {
   const T* data() const { return values_.data(); }
 
  private:
+  static std::int64_t rows_of(std::int64_t length, std::span<const std::int64_t> places) {
+    return places.empty() ? length : static_cast<std::int64_t>(places.size());
+  }
+  static std::int64_t place(std::int64_t i, std::span<const std::int64_t> places) {
+    return places.empty() ? i : places[as_size(i)];
+  }
   template <typename From, typename To>
   static void copy_values(const From* from, To* to, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -96,18 +86,18 @@ class RowBlock {
 template <typename T>
 void take_side(RowBlock<T>& block, const ReducedGram& gram, bool transposed, const double* from) {
   if (transposed) {
-    block.take_lines(from, gram);
+    block.take(from, gram.short_side, gram.lines);
   } else {
-    block.take(from);
+    block.take(from, band_order(gram.n), {});
   }
 }
 
 template <typename T>
 void give_side(const RowBlock<T>& block, const ReducedGram& gram, bool transposed, double* to) {
   if (transposed) {
-    block.give(to);
+    block.give(to, band_order(gram.n), {});
   } else {
-    block.give_lines(to, gram);
+    block.give(to, gram.short_side, gram.lines);
   }
 }
 

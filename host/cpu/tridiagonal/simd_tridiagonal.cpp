@@ -54,6 +54,14 @@ std::span<T> factor_in(std::int64_t n, std::span<std::byte> workspace) {
           static_cast<std::size_t>(band_workspace_elements(n))};
 }
 
+// Of the scale that brings entries below 1: sums of n squares are far from overflow, and what
+// underflows when squared is below any rounding error.
+template <typename T>
+int exponent_of(double largest) {
+  return std::clamp(std::ilogb(largest) + 1, std::numeric_limits<T>::min_exponent,
+                    std::numeric_limits<T>::max_exponent);
+}
+
 /// `reduce` makes the band of 2^-exponent A; returns its final columns.
 template <typename T, typename Reduce>
 std::int64_t solve(const T* matrix, std::int64_t n, std::int64_t stride, std::span<double> diagonal,
@@ -79,10 +87,7 @@ std::int64_t solve(const T* matrix, std::int64_t n, std::int64_t stride, std::sp
     std::fill(off_diagonal.begin(), off_diagonal.end(), largest);
     return n;
   }
-  // Entries below 1: sums of n squares are far from overflow, and what underflows when squared is
-  // below any rounding error.
-  const int exponent = std::clamp(std::ilogb(largest) + 1, std::numeric_limits<T>::min_exponent,
-                                  std::numeric_limits<T>::max_exponent);
+  const int exponent = exponent_of<T>(largest);
   const std::span<double> band(reinterpret_cast<double*>(workspace.data()),
                                static_cast<std::size_t>(band_elements(n)));
   const std::int64_t columns = reduce(exponent, band, factor_in<T>(n, workspace));
@@ -111,11 +116,6 @@ void solve_whole(const T* matrix, std::int64_t n, std::int64_t stride, std::span
                          factor, level, stop);
           return n;
         });
-}
-
-int exponent_of(double largest) {
-  return std::clamp(std::ilogb(largest) + 1, std::numeric_limits<float>::min_exponent,
-                    std::numeric_limits<float>::max_exponent);
 }
 
 /// Ends a float64 reduction where its rest may go on in float32.
@@ -168,7 +168,7 @@ void reduce_rest(std::int64_t n, int exponent, std::span<double> band, NarrowRes
   if (!(largest > 0.0)) {
     return;
   }
-  const int own = exponent_of(largest);
+  const int own = exponent_of<float>(largest);
   const std::span<double> part(reinterpret_cast<double*>(rest.workspace.data()),
                                static_cast<std::size_t>(band_elements(order)));
   reduce_to_band(rest.room, order, order, static_cast<float>(std::ldexp(1.0, -own)), part,
