@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 
 namespace vindex::report {
@@ -194,7 +196,9 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
   }
   out["what"] = "var@64 of the weights, median of each layer, as published cards of mixtures";
   out["measured_from"] = {{"verb", "measure"}, {"input", sources.description->model}};
+  out["matrices"] = is_mixture ? "routed experts" : "dense MLPs";
   out["layers"] = medians.size();
+  out["dense_layers_left_out"] = dense;
   add_quantiles(out, "var64", medians);
   out["min_var64"] = Json(measure::quantile(medians, 0.0));
   out["max_var64"] = Json(measure::quantile(medians, 1.0));
