@@ -31,7 +31,10 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kCkaRounding = 1e-6;
+/// What counts as equal: this share of the draws' deviation, between two bounds.
+constexpr double kEqualShare = 0.01;
+constexpr double kLeastRounding = 1e-9;
+constexpr double kMostRounding = 1e-6;
 /// "vindex/p"
 constexpr std::uint64_t kOrderKey = 0x702F'7865'646E'6976;
 
@@ -103,10 +106,15 @@ PermutationNull null_of_draws(std::vector<double> draws, double value) {
     return {kNaN, kNaN, kNaN};
   }
   const auto count = static_cast<double>(draws.size());
-  const auto reached = static_cast<double>(std::count_if(
-      draws.begin(), draws.end(), [&](double draw) { return draw >= value - kCkaRounding; }));
   PermutationNull null;
   null.mean = std::accumulate(draws.begin(), draws.end(), 0.0) / count;
+  const double squares = std::accumulate(
+      draws.begin(), draws.end(), 0.0,
+      [&](double sum, double draw) { return sum + (draw - null.mean) * (draw - null.mean); });
+  const double rounding =
+      std::clamp(kEqualShare * std::sqrt(squares / count), kLeastRounding, kMostRounding);
+  const auto reached = static_cast<double>(std::count_if(
+      draws.begin(), draws.end(), [&](double draw) { return draw >= value - rounding; }));
   null.p = (1.0 + reached) / (1.0 + count);
   null.q95 = quantile(std::move(draws), 0.95);
   return null;

@@ -69,8 +69,9 @@ inline constexpr double kMinOrders = 20.0;
 std::vector<std::int64_t> drawn_order(std::int64_t count, const Strata& strata, std::int64_t draw);
 
 /// Null of `value` from its draws: mean, 95 % quantile, and (1 + draws of at least the value) /
-/// (1 + draws), where what lies below it by rounding (1e-6) counts as equal. NaN without draws or
-/// where `value` is.
+/// (1 + draws), where what lies below it by rounding counts as equal: by a hundredth of the draws'
+/// deviation, 1e-9 at least and 1e-6 at most. Where a few rows outweigh all others (first tokens of
+/// 300 deviations) draws differ by 1e-6 themselves. NaN without draws or where `value` is.
 struct PermutationNull {
   double mean = 0.0;
   double q95 = 0.0;

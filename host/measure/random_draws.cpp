@@ -105,16 +105,17 @@ double poisson_tail(double count, double mean) {
     term *= mean / (i + 1.0);
   }
   // term is P(X = count), or has vanished on the way there, far above the mean.
-  const double at_most = below + term;
-  double at_least = 1.0 - below;
+  const double lower = below + 0.5 * term;
+  double upper = 1.0 - lower;
   if (count > mean) {  // summed by itself: nothing is lost to 1
-    at_least = 0.0;
-    for (double i = count; term > at_least * 1e-17 && term > 0.0; i += 1.0) {
-      at_least += term;
+    upper = 0.5 * term;
+    term *= mean / (count + 1.0);
+    for (double i = count + 1.0; term > upper * 1e-17 && term > 0.0; i += 1.0) {
+      upper += term;
       term *= mean / (i + 1.0);
     }
   }
-  return std::min(1.0, 2.0 * std::min(at_most, at_least));
+  return 2.0 * std::min(lower, upper);
 }
 
 }  // namespace vindex::measure

@@ -45,8 +45,11 @@ class DrawStream {
 /// generation of binomial random variates", J. Statist. Comput. Simul. 46, 1993).
 std::int64_t draw_binomial(std::int64_t trials, double chance, DrawStream& draws);
 
-/// Twice the smaller of P(X <= count) and P(X >= count), at most 1, of X Poisson of `mean`. For
-/// means that are small: sums of a few terms. NaN for a mean that is not positive and finite.
+/// Mid-p of a Poisson count (Lancaster 1961): twice the smaller of P(X < count) and P(X > count),
+/// each with half of P(X = count), of X Poisson of `mean`. Where the law holds, either side is 1/2
+/// on average, as a uniform p is; with all of P(X = count) a count of a few is judged several
+/// times too mildly. For means that are small: sums of a few terms. NaN for a mean that is not
+/// positive and finite.
 double poisson_tail(double count, double mean);
 
 /// ln n!, by Stirling's formula and its rest; n >= 0.

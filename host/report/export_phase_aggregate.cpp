@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 
 namespace vindex::report {
@@ -154,22 +156,35 @@ Entry stages(const results::ShownCells& shown) {
   }
   const std::vector<double> adjacent = all_cells(shown, jobs::cka_cell("adjacent_cka"));
   return {.value = {{"what",
-                     "1 + layers whose unbiased CKA with the next layer is below the "
-                     "threshold and below the median by three of its standard errors"},
+                     "1 + layers whose unbiased CKA with the next layer is below its limit: the "
+                     "trend of its neighbours less three deviations and three of its standard "
+                     "errors"},
                     {"measured_from", source_of(shown)},
                     {"stages", findings.stages->count},
                     {"breaks", findings.stage_breaks},
-                    {"threshold", findings.stages->threshold},
+                    {"limits", findings.stages->limits},
                     {"median_adjacent_cka", findings.stages->median},
                     {"mad_adjacent_cka", findings.stages->mad},
                     {"adjacent_pairs", adjacent.size()}}};
 }
 
-/// var@64 of the weights, which published cards of mixtures give as C4.
+/// var@64 of the weights, which published cards of mixtures give as C4. In a mixture it is of the
+/// layers with routed experts alone: a dense layer's one matrix, of another shape, is no member of
+/// the figure that is compared between mixtures.
 void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
+  const auto has_experts = [](const auto& layer) {
+    return layer.second.contains(model::Block::kRoutedExpert);
+  };
+  const bool is_mixture = std::any_of(layers.begin(), layers.end(), has_experts);
   std::vector<double> medians, ratios, errors;
-  for (const auto& [layer, blocks] : layers) {
+  std::int64_t dense = 0;
+  for (const auto& entry : layers) {
+    const auto& blocks = entry.second;
     std::string role;
+    if (is_mixture && !has_experts(entry)) {
+      dense += headline(blocks, role) != nullptr ? 1 : 0;
+      continue;
+    }
     if (const Rows* rows = headline(blocks, role)) {
       medians.push_back(measure::quantile(values_of(*rows, var_at_64), 0.5));
       ratios.push_back(medians.back() / common_null(*rows));
@@ -181,7 +196,9 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
   }
   out["what"] = "var@64 of the weights, median of each layer, as published cards of mixtures";
   out["measured_from"] = {{"verb", "measure"}, {"input", sources.description->model}};
+  out["matrices"] = is_mixture ? "routed experts" : "dense MLPs";
   out["layers"] = medians.size();
+  out["dense_layers_left_out"] = dense;
   add_quantiles(out, "var64", medians);
   out["min_var64"] = Json(measure::quantile(medians, 0.0));
   out["max_var64"] = Json(measure::quantile(medians, 1.0));
