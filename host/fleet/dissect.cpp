@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReportName = "dissection_report.json";
-constexpr std::size_t kLargestReport = std::size_t{64} << 20U;
+constexpr std::size_t kLargestDissection = std::size_t{64} << 20U;
 
 double rate(const organ::ExtractReport& report, bool by_reference) {
   return by_reference ? kNaN : 1e-6 * static_cast<double>(report.bytes) / report.seconds;
@@ -44,7 +44,7 @@ std::vector<NamedModel> models_to_dissect(std::vector<std::string> models,
 
 EarlierSeconds earlier_dissection(const std::string& folder) {
   EarlierSeconds seconds;
-  const std::string text = read_small_file(fs::path(folder) / kReportName, kLargestReport);
+  const std::string text = read_small_file(fs::path(folder) / kReportName, kLargestDissection);
   try {
     const JsonValue document = parse_json(text, kReportName, {});
     const JsonValue* const of = document.find("of");
