@@ -2,6 +2,7 @@
 // prints an error.
 #include "arithmetic_environment.hpp"
 #include "describe_commands.hpp"
+#include "empty_values.hpp"
 #include "help_text.hpp"
 #include "verbs.hpp"
 
@@ -289,6 +290,8 @@ int run(int argc, char** argv) {
         fmt::format("E-USAGE: {}; see `vindex --help` and `vindex COMMAND --help`", error.what()),
         ExitCode::kUsage);
   }
+  const auto [command, path] = chosen_command(app);
+  vindex::apps::expect_values(*command, path);
   warn_of_dead_variables(session);
   const vindex::apps::Ending ending = session.chosen();
   return ending.code() == ExitCode::kOk ? 0 : fail(ending.reason(), ending.code());

@@ -40,7 +40,7 @@ sem_t stop_noted;  ///< never destroyed: the handler stays
 extern "C" void note_stop(int signal) {
   if (signal == SIGINT && stop_signal != 0) {
     constexpr char kReason[] = "vindex: E-INTERRUPTED: ended at once by a second SIGINT\n";
-    (void)!write(STDERR_FILENO, kReason, sizeof(kReason) - 1);  // all that a handler may call
+    (void)!::write(STDERR_FILENO, kReason, sizeof(kReason) - 1);  // all that a handler may call
     _exit(130);
   }
   stop_signal = signal;

@@ -37,12 +37,15 @@ struct Fit {
   double scale = 0.0;
 };
 
-/// Whether a block's own scale stays: a new one has to be less than half of it and to halve the
-/// rounding error. The first alone would move the weights of a block that has room to spare for the
-/// least of edits, the second alone would go by the luck of the rounding.
+/// Whether a block's own scale stays. Where its codes hold the new weights, a new scale has to be
+/// less than half of it and to halve the rounding error: the first alone would move the weights of
+/// a block that has room to spare for the least of edits, the second alone would go by the luck of
+/// the rounding. Where they do not, the nearer of the two is taken: `own` is never farther from the
+/// new weights than the block as it was, so no block is. A scale that is not finite never stays.
 bool keeps_scale(const Fit& own, const Fit& anew) {
   const bool is_finer = std::fabs(anew.scale) < 0.5 * std::fabs(own.scale);
-  return own.holds && !(is_finer && own.error > 4.0 * anew.error);
+  const bool holds = own.holds && std::isfinite(own.error);
+  return holds ? !(is_finer && own.error > 4.0 * anew.error) : own.error <= anew.error;
 }
 
 double squared(double value) { return value * value; }
@@ -191,20 +194,28 @@ class Rewriter {
     std::uint8_t patched[64];
     std::memcpy(patched, block, bytes);
     bool holds = true;
-    for (int i = 0; i < kBlockWeights && holds; ++i) {
-      holds =
-          !changed(area.row, area.col + i) || put_nearest(encoding_.type, patched, i, values[i]);
+    for (int i = 0; i < kBlockWeights; ++i) {
+      if (changed(area.row, area.col + i)) {
+        holds = put_nearest(encoding_.type, patched, i, values[i]) && holds;
+      }
     }
     Fit kept = fit_of(encoding_.type, patched, values);
     kept.holds = holds;
     std::uint8_t anew[64];
     encode_block(encoding_.type, values, anew);
+    if (!holds) {
+      require_finite_block(area, anew);
+    }
     if (keeps_scale(kept, fit_of(encoding_.type, anew, values))) {
       count_kept(std::memcmp(block, patched, bytes) == 0);
       std::memcpy(block, patched, bytes);
-      return;
+    } else {
+      std::memcpy(block, anew, bytes);
+      ++counts_.encoded;
     }
-    std::memcpy(block, anew, bytes);
+  }
+
+  void require_finite_block(const Area& area, const std::uint8_t* block) const {
     float decoded[kBlockWeights];
     decode_block(encoding_.type, block, decoded);
     for (int i = 0; i < kBlockWeights; ++i) {
@@ -212,7 +223,6 @@ class Rewriter {
         refuse_value(area.row, area.col + i, "needs a scale beyond F16");
       }
     }
-    ++counts_.encoded;
   }
 
   std::uint8_t* scale_at(const Area& area, std::size_t bytes) const {
@@ -221,6 +231,10 @@ class Rewriter {
         (original_.first_row + area.row) / encoding_.block_rows * scale->cols +
         (original_.first_col + area.col) / encoding_.block_cols;
     return scales_ + static_cast<std::size_t>(index) * bytes;
+  }
+
+  static double fp8_error(std::uint8_t code, float scale, float value) {
+    return squared(static_cast<double>(e4m3_to_float(code) * scale) - static_cast<double>(value));
   }
 
   void fp8_block(const Area& area) {
@@ -240,10 +254,13 @@ class Rewriter {
         const float value = *new_at(row, col);
         const float code = value / scale;
         kept.holds = kept.holds && std::fabs(code) <= kBeyondE4m3;
-        same_bytes = same_bytes && encode_e4m3(code) == patched[at];
-        patched[at] = encode_e4m3(code);
-        kept.error += squared(static_cast<double>(e4m3_to_float(patched[at]) * scale) -
-                              static_cast<double>(value));
+        const std::uint8_t nearest = encode_e4m3(code);
+        const double error = fp8_error(nearest, scale, value);
+        const double error_before = fp8_error(patched[at], scale, value);
+        const bool stays = error >= error_before;  // not so where the old weight is NaN
+        same_bytes = same_bytes && stays;
+        patched[at] = stays ? patched[at] : nearest;
+        kept.error += stays ? error_before : error;
       }
     }
     std::vector<std::uint8_t> anew(count);
@@ -273,20 +290,24 @@ class Rewriter {
     std::uint8_t* const group = codes_ + area.row * row_bytes_ + area.col / 2;
     std::vector<std::uint8_t> patched(group, group + area.cols / 2);
     Fit kept{.scale = scale};
-    for (std::int64_t i = 0; i < area.cols && kept.holds; ++i) {
+    for (std::int64_t i = 0; i < area.cols; ++i) {
       if (!changed(area.row, area.col + i)) {
         continue;
       }
       const double value = *new_at(area.row, area.col + i);
+      std::uint8_t& pair = patched[static_cast<std::size_t>(i / 2)];
+      const int shift = static_cast<int>(i % 2) * 4;
+      const double before = ((pair >> shift) & 15) - 8;
       const double code = std::nearbyint(value / scale);
-      kept.holds = code >= -8.0 && code <= 7.0;
-      if (kept.holds) {
-        std::uint8_t& pair = patched[static_cast<std::size_t>(i / 2)];
-        const int shift = static_cast<int>(i % 2) * 4;
+      kept.holds = kept.holds && code >= -8.0 && code <= 7.0;
+      // A scale of zero gives infinity or NaN, and no code is nearer than another.
+      const double nearest = std::isnan(code) ? before : std::clamp(code, -8.0, 7.0);
+      const bool is_nearer = std::fabs(nearest * scale - value) < std::fabs(before * scale - value);
+      if (is_nearer) {
         pair = static_cast<std::uint8_t>((pair & ~(15 << shift)) |
-                                         ((static_cast<int>(code) + 8) << shift));
-        kept.error += squared(code * scale - value);
+                                         ((static_cast<int>(nearest) + 8) << shift));
       }
+      kept.error += squared((is_nearer ? nearest : before) * scale - value);
     }
     std::vector<std::uint8_t> anew(patched.size());
     std::uint8_t new_scale[sizeof(std::uint16_t)];

@@ -4,6 +4,7 @@
 #include "core/atomic_file.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
+#include "core/small_file.hpp"
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -16,8 +17,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -27,6 +26,9 @@ namespace vindex::fleet {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Of one model, of which the seconds are read again.
+constexpr std::size_t kLargestReport = std::size_t{64} << 20U;
 
 /// Number of a split, from 1, and the name without it; nothing where `stem` names none.
 std::optional<std::pair<std::string, int>> split_of(const std::string& stem) {
@@ -91,9 +93,12 @@ std::string last_part(const fs::path& path) {
                ? fs::weakly_canonical(clean).filename().string()
                : name;
   }
-  const std::string stem = clean.stem().string();
-  const auto split = split_of(stem);
-  return split ? split->first : stem;
+  // `..gguf` is called ".", which would be a folder's name and no file's.
+  std::string stem = clean.stem().string();
+  if (const auto split = split_of(stem)) {
+    stem = split->first;
+  }
+  return stem.find_first_not_of('.') == std::string::npos ? clean.filename().string() : stem;
 }
 
 /// What the container says of how many tensors there are: split.tensors.count, or -1.
@@ -238,8 +243,8 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
 }
 
 double earlier_seconds(const std::string& folder, const std::string& name) {
-  std::ifstream file(fs::path(folder) / (name + ".measure.json"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text =
+      read_small_file(fs::path(folder) / (name + ".measure.json"), kLargestReport);
   try {
     const JsonValue document = parse_json(text, name, {});
     const JsonValue* const seconds = document.find("seconds");

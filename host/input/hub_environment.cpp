@@ -33,7 +33,8 @@ std::string token_of(const std::string& home) {
   std::string token = trimmed(variable("HF_TOKEN"));
   if (token.empty()) {
     const std::string given = without_tilde(variable("HF_TOKEN_PATH"));
-    token = trimmed(text_of_file(given.empty() ? home + "/token" : given, kLongestToken));
+    token = trimmed(
+        text_of_file(given.empty() ? home + "/token" : given, kLongestToken, "E-HUB-TOKEN"));
   }
   if (std::any_of(token.begin(), token.end(), [](char c) { return c <= 0x20 || c >= 0x7F; })) {
     throw ConfigurationError("E-HUB-TOKEN",

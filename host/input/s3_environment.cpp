@@ -54,8 +54,9 @@ std::optional<AwsCredentials> shared_credentials(std::string& region) {
     path = home + "/.aws/credentials";
   }
   const std::string profile = named.empty() ? "default" : named;
-  auto keys = profile_credentials(path.empty() ? std::string() : text_of_file(path, kLongestFile),
-                                  profile, region);
+  auto keys = profile_credentials(
+      path.empty() ? std::string() : text_of_file(path, kLongestFile, "E-S3-CREDENTIALS"), profile,
+      region);
   if (!keys && !named.empty()) {
     refuse(fmt::format("AWS_PROFILE={}: no such profile in {}", excerpt(named), printable(path)));
   }

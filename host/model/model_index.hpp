@@ -90,6 +90,8 @@ struct MatrixRecord {
   decode::Encoding encoding;
   /// Why it cannot be measured (companion missing, encoding); empty if it can.
   std::string unsupported;
+  /// That is the file's fault: factors that are no pair, not a kind that we lack.
+  bool is_malformed = false;
   TensorPart codes;
   std::vector<CompanionPart> companions;
   std::int32_t tensor_record = -1;  ///< index into ModelIndex::tensors

@@ -136,7 +136,8 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
   h5::Dataset sigma =
       vector_dataset<double>(file, group + "/sigma", {n, k}, "singular values of the vectors");
   h5::Dataset residual =
-      vector_dataset<double>(file, group + "/residual", {n, k}, "norm of W v - sigma u");
+      vector_dataset<double>(file, group + "/residual", {n, k},
+                             "larger norm of W v - sigma u and W^T u - sigma v, as stored");
   h5::Dataset gap = vector_dataset<double>(file, group + "/gap", {n, k},
                                            "distance to the nearest other singular value");
   for (std::uint64_t i = 0; i < n; ++i) {

@@ -3,6 +3,7 @@
 
 #include "core/atomic_file.hpp"
 #include "core/process_name.hpp"
+#include "core/small_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -178,7 +179,9 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
   // fsync: its readers ask whether the process lives.
   const std::string temporary = temporary_name(path);
   const std::string text = heartbeat_text(heartbeat);
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  // Anew each time: what was put in its place, a link to another file, is not written to.
+  (void)::unlink(temporary.c_str());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     return;
   }

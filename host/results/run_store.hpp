@@ -228,7 +228,8 @@ struct WorkerStatus {
 
 struct RunStatus {
   FileSchema schema = FileSchema::kResults;
-  std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
+  /// Of the file: "complete", "partial"; of parts alone "finished" (to be merged), "running".
+  std::string state;
   /// Rows of /matrix/, or of /pair/. Finished rows count whether they are published or a working
   /// process has reported them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;

@@ -6,6 +6,7 @@
 #include "core/atomic_file.hpp"
 #include "core/digest.hpp"
 #include "core/process_name.hpp"
+#include "core/small_file.hpp"
 #include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,22 @@ def test_tokens_that_are_refused(tmp_path: Path) -> None:
             from_flags(tmp_path, "--token-file", str(token))
     with pytest.raises(Error, match="E-SERVE-TOKEN"):
         from_flags(tmp_path, "--token-file", str(tmp_path / "nosuch"))
+
+
+def test_a_pipe_is_no_token_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(Error, match="E-SERVE-TOKEN.*no regular file") as caught:
+        from_flags(tmp_path, "--token-file", str(tmp_path / "pipe"))
+    assert caught.value.code == 66
+
+
+@pytest.mark.parametrize(
+    "flag", ["--models", "--work", "--listen", "--token-file", "--ram-budget", "--allow-host"]
+)
+def test_an_empty_value_is_refused(tmp_path: Path, flag: str) -> None:
+    with pytest.raises(Error, match="E-USAGE.*empty") as caught:
+        from_flags(tmp_path, flag, "")
+    assert caught.value.code == 64
 
 
 def test_folders_that_are_refused(tmp_path: Path) -> None:

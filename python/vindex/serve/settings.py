@@ -107,15 +107,20 @@ def read_token(path: str) -> bytes:
     """The token of a file: its first line, 16 to 4096 visible ASCII characters.
 
     Raises:
-        Error: E-SERVE-TOKEN, where it cannot be read, others can read it, or it is too short.
+        Error: E-SERVE-TOKEN, where it cannot be read, is no regular file, others can read it, or
+            it is too short.
     """
     try:
-        with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+        # Without O_NONBLOCK a pipe waits for a writer, who may never come.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise Error(66, "E-SERVE-TOKEN", f"token file {path}: is no regular file")
             text = file.read(8192).split(b"\n")[0].strip()
     except OSError as error:
         raise Error(66, "E-SERVE-TOKEN", f"token file {path}: {error.strerror}") from None
-    if stat.S_ISREG(mode) and mode & 0o077:
+    if mode & 0o077:
         raise Error(78, "E-SERVE-TOKEN", f"token file {path}: others may read it; chmod 600 it")
     if not 16 <= len(text) <= 4096 or any(not 33 <= byte <= 126 for byte in text):
         raise Error(
@@ -159,6 +164,14 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+def _require_values(flags: argparse.Namespace) -> None:
+    """An empty value is what an unset variable leaves of a flag, and never what was meant."""
+    for name, value in vars(flags).items():
+        if "" in (value if isinstance(value, list) else [value]):
+            flag = "--" + name.replace("_", "-")
+            raise Error(64, "E-USAGE", f"{flag} has an empty value: give one, or leave it out")
+
+
 def from_arguments(arguments: Sequence[str] | None = None) -> Settings:
     """Settings of a command line.
 
@@ -166,6 +179,7 @@ def from_arguments(arguments: Sequence[str] | None = None) -> Settings:
         Error: what is refused before anything listens, with its exit code.
     """
     flags = parser().parse_args(arguments)
+    _require_values(flags)
     try:
         host, port = parse_listen(flags.listen)
         budget = parse_bytes(flags.ram_budget) if flags.ram_budget else memory_limit() * 3 // 4
