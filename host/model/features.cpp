@@ -144,9 +144,9 @@ VocabularyMatrices vocabulary_matrices(const input::ModelFiles& files, const Mod
   };
   VocabularyMatrices found{.input = find(Block::kEmbedding, "embed_tokens"),
                            .output = find(Block::kOutput, "lm_head")};
-  const JsonValue* tied = files.config ? files.config->find("tie_word_embeddings") : nullptr;
-  const bool* is_tied = tied == nullptr ? nullptr : tied->as_bool();
-  if (found.output < 0 && (is_tied == nullptr || *is_tied)) {
+  std::vector<Warning> unused;
+  const Claims claims(files, unused);
+  if (found.output < 0 && claims.boolean({"tie_word_embeddings"}, {}).value_or(true)) {
     found.output = found.input;
     found.tied = found.input >= 0;
   }

@@ -150,21 +150,5 @@ TEST(HostileNamesTest, StrangeNamesAreOrdinaryNames) {
   EXPECT_EQ(only(index, "layers.99999999999.x.weight"), "-1/other/x/-1/-1 2x3");
 }
 
-TEST(TiedOutputTest, AnOutputThatIsTheEmbeddingIsMeasuredOnce) {
-  ModelFixture fixture;
-  fixture.config("model_type", "gemma2");
-  fixture.config("tie_word_embeddings", JsonValue::Storage(true));
-  fixture.bf16("model.embed_tokens.weight", {9, 4});
-  fixture.bf16("lm_head.weight", {9, 4});
-  ModelIndex index = fixture.index();
-  ASSERT_EQ(index.matrices.size(), 1U);
-  EXPECT_EQ(index.matrices[0].tensor, "model.embed_tokens.weight");
-  EXPECT_EQ(find_tensor(index, "lm_head.weight")->reason, "tied to model.embed_tokens.weight");
-  EXPECT_EQ(warning_ids(index), std::vector<std::string>{"W-TIED"});
-
-  fixture.config("tie_word_embeddings", JsonValue::Storage(false));
-  EXPECT_EQ(fixture.index().matrices.size(), 2U);
-}
-
 }  // namespace
 }  // namespace vindex::model::records_test
