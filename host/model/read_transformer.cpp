@@ -1,5 +1,6 @@
 // Owns putting a decoder together from keys, names and shapes.
 #include "transformer.hpp"
+#include "transformer_key_table.hpp"
 #include "transformer_keys.hpp"
 #include "transformer_layer.hpp"
 #include "transformer_tensors.hpp"
@@ -125,6 +126,7 @@ Transformer read_transformer(const input::ModelFiles& files, const ModelIndex& i
     out.layers.push_back(std::move(layer));
   }
   tensors.require_all_used(layers);
+  out.warnings = trace_key_warnings(files, keys.family_name());
   return out;
 }
 

@@ -28,9 +28,9 @@ constexpr std::uint64_t kProbes = 16;
 constexpr std::uint64_t kPiece = 8U << 20U;
 constexpr std::uint64_t kTaskMemory = 2U << 20U;
 
-class Comparison {
+class StoredPair {
  public:
-  Comparison(const input::ModelFiles& files, const StoredTensor& a, const StoredTensor& b)
+  StoredPair(const input::ModelFiles& files, const StoredTensor& a, const StoredTensor& b)
       : a_(a), b_(b), source_a_(source_of(files, a)), source_b_(source_of(files, b)) {}
 
   /// Whether both are of one type and shape and can be read.
@@ -90,7 +90,7 @@ Finding compare(const input::ModelFiles& files, const TensorRecord& embedding,
       embedding.shape != output.shape) {
     return Finding::kDifferent;
   }
-  std::vector<Comparison> comparisons;
+  std::vector<StoredPair> comparisons;
   for (std::size_t i = 0; i < output.stored.size(); ++i) {
     const auto stored = [&](const TensorRecord& record) -> const StoredTensor& {
       return files.tensors[static_cast<std::size_t>(record.stored[i])];

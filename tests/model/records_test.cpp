@@ -150,5 +150,23 @@ TEST(HostileNamesTest, StrangeNamesAreOrdinaryNames) {
   EXPECT_EQ(only(index, "layers.99999999999.x.weight"), "-1/other/x/-1/-1 2x3");
 }
 
+// A row of results needs a role.
+TEST(MatrixRuleTest, WhereNothingStandsBeforeTheEndTheNameIsTheRole) {
+  ModelFixture fixture;
+  const std::vector<std::string> names = {".weight", "a..weight", "x.", ".", "...", "layers.3.",
+                                          "model..weight", "layers.3..bias"};
+  for (const std::string& name : names) {
+    fixture.bf16(name, {2, 3});
+  }
+  const ModelIndex index = fixture.index();
+  for (const std::string& name : names) {
+    EXPECT_FALSE(find_tensor(index, name)->role.empty()) << name;
+  }
+  EXPECT_EQ(find_matrix(index, ".weight")->role, ".weight");
+  EXPECT_EQ(find_matrix(index, "a..weight")->role, "a..weight");
+  EXPECT_EQ(find_matrix(index, "x.")->role, "x.");
+  EXPECT_EQ(find_matrix(index, "layers.3.")->role, "layers.3.");
+}
+
 }  // namespace
 }  // namespace vindex::model::records_test

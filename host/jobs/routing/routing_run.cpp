@@ -169,6 +169,9 @@ engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine
   engine::JobRun run = engine::begin_run(settings.run);
   model::Dump dump = model::open_dump(settings.dump, hooks.stop);
   const RuleSource source = open_rule(settings, hooks.stop);
+  for (const Warning& warning : source.routers.warnings) {
+    run.messages.push_back(fmt::format("warning {}: {}", warning.id, warning.text));
+  }
   std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
   if (layers.empty()) {
     throw FormatError("E-DUMP-ROLE", printable(settings.dump),
