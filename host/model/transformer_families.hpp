@@ -72,7 +72,7 @@ struct TransformerFamily {
   /// Layers of the size whose GGUF files scale scores by heads of hidden / heads components; 0:
   /// none.
   std::int64_t wide_head_layers = 0;
-  std::string_view ffn_norm;  ///< name of that norm where it is not the usual one
+  std::string_view ffn_norm = {};  ///< name of that norm where it is not the usual one
 };
 
 /// The family called `architecture`, or null.

@@ -11,6 +11,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace vindex::model {
 
@@ -112,13 +113,25 @@ constexpr KeyList kConfigKeys[] = {
     {.families = "deepseek_v3 kimi_k2", .used = "norm_topk_prob rope_interleave"},
 };
 
-constexpr KeyList kOwnKeys[] = {
+constexpr KeyList kOwnRouterKeys[] = {
     {.families = "deepseek_v2 deepseek_vl_v2",
      .used = "",
      .used_here = "norm_topk_prob=false scoring_func=\"softmax\""},
     {.families = "deepseek_v3 deepseek_v32 kimi_k2 kimi_k25 kimi_k2_5 kimi_vl",
      .used = "",
      .used_here = "scoring_func=\"sigmoid\" topk_method=\"noaux_tc\""},
+};
+
+// Biases are added where they are stored.
+constexpr KeyList kOwnBiasKeys[] = {
+    {.families = "mistral ministral ministral3 mixtral phi3 qwen2 qwen2_moe",
+     .used = "",
+     .used_here = "attention_bias=false"},
+    {.families = "mistral ministral ministral3 mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma "
+                 "gemma2 gemma3 gemma3_text phi3 deepseek_v3 kimi_k2 gpt_oss olmoe olmo2 "
+                 "granitemoe",
+     .used = "",
+     .used_here = "mlp_bias=false"},
 };
 
 // Source: llama.cpp's src/llama-arch.cpp (names) and src/llama-model.cpp, src/models (use).
@@ -275,8 +288,8 @@ std::vector<std::string> unknown_keys(const input::ModelFiles& files, const std:
 }
 
 /// Of keys that are used here alone, what each says where transformers computes something else.
-std::vector<Warning> own_keys(const input::ModelFiles& files, std::string_view family,
-                              const std::string& id) {
+std::vector<Warning> own_keys(const input::ModelFiles& files, std::span<const KeyList> lists,
+                              std::string_view family, const std::string& id) {
   std::vector<Warning> warnings;
   const JsonValue::Object* members =
       files.format == input::ContainerFormat::kGguf ? nullptr : own_members(files);
@@ -284,12 +297,12 @@ std::vector<Warning> own_keys(const input::ModelFiles& files, std::string_view f
     return warnings;
   }
   for (const auto& [key, value] : *members) {
-    const KeyRule rule = rule_in(kOwnKeys, canonical(family), key);
+    const KeyRule rule = rule_in(lists, canonical(family), key);
     if (rule.use == KeyUse::kUsedHere && !says(value, rule.value)) {
       warnings.push_back(
-          {id, fmt::format("{} is {}, and experts are chosen and weighted so here, as llama.cpp "
-                           "and the model's own files do; transformers ignores that key of {} "
-                           "and computes what {} means",
+          {id, fmt::format("{} is {}, which is followed here, as llama.cpp or the model's own "
+                           "files do; transformers ignores that key of {} and computes what {} "
+                           "means",
                            key, excerpt(Json::of(value).dump()), family, rule.value)});
     }
   }
@@ -303,8 +316,13 @@ KeyRule key_rule(Dialect dialect, std::string_view family, std::string_view key)
   if (dialect == Dialect::kGguf) {
     return rule_in(kGgufKeys, name, key);
   }
-  const KeyRule own = rule_in(kOwnKeys, name, key);
-  return own.use == KeyUse::kUnknown ? rule_in(kConfigKeys, name, key) : own;
+  for (const std::span<const KeyList> own :
+       {std::span<const KeyList>(kOwnRouterKeys), std::span<const KeyList>(kOwnBiasKeys)}) {
+    if (const KeyRule rule = rule_in(own, name, key); rule.use != KeyUse::kUnknown) {
+      return rule;
+    }
+  }
+  return rule_in(kConfigKeys, name, key);
 }
 
 KeyRule rope_key_rule(std::string_view key) {
@@ -330,7 +348,8 @@ std::vector<std::string> listed_keys(Dialect dialect) {
     add(kGgufKeys);
   } else {
     add(kConfigKeys);
-    add(kOwnKeys);
+    add(kOwnRouterKeys);
+    add(kOwnBiasKeys);
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
@@ -338,7 +357,10 @@ std::vector<std::string> listed_keys(Dialect dialect) {
 }
 
 std::vector<Warning> trace_key_warnings(const input::ModelFiles& files, std::string_view family) {
-  std::vector<Warning> warnings = own_keys(files, family, "W-TRACE-KEY");
+  std::vector<Warning> warnings = own_keys(files, kOwnRouterKeys, family, "W-TRACE-KEY");
+  for (Warning& warning : own_keys(files, kOwnBiasKeys, family, "W-TRACE-KEY")) {
+    warnings.push_back(std::move(warning));
+  }
   std::vector<std::string> unknown = unknown_keys(files, canonical(family));
   if (!unknown.empty()) {
     const std::size_t more = unknown.size() - std::min(unknown.size(), kMostNamed);
@@ -354,7 +376,7 @@ std::vector<Warning> trace_key_warnings(const input::ModelFiles& files, std::str
 }
 
 std::vector<Warning> own_key_warnings(const input::ModelFiles& files, std::string_view family) {
-  return own_keys(files, family, "W-ROUTER-KEY");
+  return own_keys(files, kOwnRouterKeys, family, "W-ROUTER-KEY");
 }
 
 }  // namespace vindex::model

@@ -169,6 +169,29 @@ TEST(TraceKeys, KeysOfOtherFamiliesAreNotUsed) {
             "E-TRACE-KEY 78");
 }
 
+TEST(TraceKeys, BiasesThatNoKeyAsksForAreNamed) {
+  const std::string biases =
+      "self_attn.q_proj.bias 64 self_attn.k_proj.bias 32 self_attn.v_proj.bias 32 "
+      "self_attn.o_proj.bias 32 mlp.gate_proj.bias 24 mlp.up_proj.bias 24 mlp.down_proj.bias 32";
+  const auto said = [&](const std::string& type, const std::string& keys) {
+    std::string text;
+    const Transformer decoder =
+        MadeDecoder::config(type, keys).ends().layer(kPlainLayer).layer(biases).read();
+    for (const Warning& warning : decoder.warnings) {
+      text += warning.id + " " + warning.text + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(said("llama", R"("attention_bias": true, "mlp_bias": true, )"), "");
+  const std::string all = said("llama", "");
+  EXPECT_TRUE(all.starts_with("W-TRACE-BIAS")) << all;
+  EXPECT_NE(all.find("queries, keys and values"), std::string::npos);
+  EXPECT_NE(all.find("feed-forwards"), std::string::npos);
+  EXPECT_EQ(said("qwen2", "").find("queries"), std::string::npos);
+  const std::string mistral = said("mistral", R"("attention_bias": true, )");
+  EXPECT_NE(mistral.find("W-TRACE-KEY attention_bias is true"), std::string::npos) << mistral;
+}
+
 TEST(TraceKeys, ThePageListsThem) {
   const std::string page = testing::file_text(VINDEX_SOURCE_DIR "/docs/trace-families.md");
   for (const Dialect dialect : {Dialect::kHuggingFace, Dialect::kGguf}) {

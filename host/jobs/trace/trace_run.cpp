@@ -14,6 +14,7 @@
 #include "engine/description_parts.hpp"
 #include "engine/forward_backends.hpp"
 #include "engine/version.hpp"
+#include "model/carried_rule.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -325,11 +326,20 @@ class Trace {
     }
   }
 
+  /// That of the model's routers, where the dump has their logits; empty.
+  std::string carried_rule() const {
+    const bool has_logits =
+        std::any_of(plan_.begin(), plan_.end(), [](const DumpArrayPlan& array) {
+          return array.role == model::kRouterLogitsRole;
+        });
+    return has_logits ? model::carried_rule_text(model_.files) : std::string();
+  }
+
   /// A dump that is complete but for its name is not written again; figures are.
   void work(const ForwardModel& model, ForwardOptions options, TraceFolder* folder) {
     std::optional<DumpWriter> writer;
     if (folder != nullptr && !folder->is_complete()) {
-      writer.emplace(plan_, prompts_, folder->dump_folder(), folder->output());
+      writer.emplace(plan_, prompts_, folder->dump_folder(), folder->output(), carried_rule());
     }
     const std::unique_ptr<TraceStatistics> statistics = open_statistics(options);
     std::vector<TraceObserver*> observers;
