@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <map>
 #include <memory>
 #include <unistd.h>
@@ -32,28 +31,26 @@ struct LookupFlags {
   std::string role = "gate_proj", pooling = "mean";
 };
 
-std::vector<jobs::QueryRequest> requests_of(const LookupFlags& flags) {
-  std::vector<jobs::QueryRequest> requests;
+jobs::QueryList requests_of(const LookupFlags& flags) {
+  std::vector<jobs::QueryRequest> given;
   for (const std::string& token : flags.tokens) {
-    requests.push_back({.what = jobs::TokenText{token}});
+    given.push_back({.what = jobs::TokenText{token}});
   }
   for (const std::int64_t number : flags.numbers) {
-    requests.push_back({.what = jobs::TokenNumber{number}});
+    given.push_back({.what = jobs::TokenNumber{number}});
   }
   for (const std::string& entries : flags.sequences) {
-    requests.push_back(jobs::token_sequence(entries));
+    given.push_back(jobs::token_sequence(entries));
   }
   for (const std::string& numbers : flags.number_sequences) {
-    requests.push_back(jobs::token_numbers(numbers));
+    given.push_back(jobs::token_numbers(numbers));
   }
-  const auto append = [&](std::vector<jobs::QueryRequest> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(requests));
-  };
+  jobs::QueryList requests(std::move(given));
   if (!flags.vector_file.empty()) {
-    append(jobs::read_vectors(flags.vector_file));
+    requests.add(jobs::read_vectors(flags.vector_file));
   }
   if (!flags.queries_file.empty()) {
-    append(jobs::read_queries(flags.queries_file));
+    requests.add(jobs::read_queries(flags.queries_file));
   }
   if (requests.empty()) {
     throw UsageError("E-QUERY",

@@ -137,6 +137,14 @@ struct ModelIndex {
   std::vector<Warning> warnings;       ///< those of ModelFiles not repeated
 };
 
+/// What is done with an output matrix that the configuration ties to the embedding and that is
+/// stored all the same (model/tied_output.hpp).
+enum class TiedOutput : std::uint8_t {
+  kCompareAll,     ///< of equal bytes they are one matrix
+  kComparePlaces,  ///< the same, by a few places: for those who read headers only
+  kKeep,           ///< both are matrices, and nothing is read
+};
+
 /// What is asked of index_model() beyond its rules.
 struct IndexOptions {
   /// Tensors of rank 3 and more that are no stack are matrices: shape[0] rows, the product of the
@@ -144,6 +152,7 @@ struct IndexOptions {
   bool reshape_out = false;
   bool heads = false;        ///< rows of /product/ for every head of attention
   bool lora = false;         ///< rows of /product/ for every LoRA pair; adapters are accepted
+  TiedOutput tied = TiedOutput::kCompareAll;
   std::int32_t threads = 0;  ///< that index; 0: one for each usable core, at most 8
 };
 

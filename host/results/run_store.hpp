@@ -170,7 +170,8 @@ inline constexpr std::uint64_t kMaxPendingBytes = 64U << 20U;
 /// read back.
 inline constexpr std::uint64_t kStoredRowBytes = 4096;
 
-/// Opens or resumes `path`. Errors: OutputError 73 (cannot create), ConfigurationError 78 (other
+/// Opens or resumes `path`. Errors: FormatError (65) E-MODEL-TENSOR-NAME for a row that no file can
+/// hold, before anything else; OutputError 73 (cannot create), ConfigurationError 78 (other
 /// fingerprint, newer schema), SystemError. `restart` discards earlier state. Beyond
 /// `pending_bytes` of finished spectra, vectors and arrays a part is published by itself.
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,

@@ -2,6 +2,8 @@
 // workers.
 #include "program_fixture.hpp"
 
+#include "tests/support/float_model.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +46,32 @@ TEST_F(MeasureCliTest, EveryLayoutIsMeasuredWholeAndValid) {
     EXPECT_EQ(state["failed"], 0) << kind;
     EXPECT_FALSE(std::filesystem::exists(out + ".parts")) << kind;
   }
+}
+
+TEST_F(MeasureCliTest, NamesOfDotsAndConfigurationsOfPythonAreMeasured) {
+  std::filesystem::create_directory(folder_.file("odd"));
+  write_safetensors(folder_.file("odd/model.safetensors"),
+                    {noise_tensor(".weight", {6, 4}, 1), noise_tensor("a..weight", {6, 4}, 2),
+                     noise_tensor("x.", {6, 4}, 3)});
+  folder_.write("odd/config.json", R"({"model_type": "nemotron_h", "num_hidden_layers": 2,
+      "time_step_limit": [0.0, Infinity], "time_step_floor": -Infinity, "odd": NaN})");
+  const std::string table = csv(measured(folder_.file("odd"), "odd"));
+  for (const char* role : {",.weight,", ",a..weight,", ",x.,"}) {
+    EXPECT_NE(table.find(role), std::string::npos) << role << table;
+  }
+}
+
+// Names are stored as they are printed; two that are printed alike would be one row.
+TEST_F(MeasureCliTest, WhatARowCannotHoldIsRefusedBeforeAnythingIsMeasured) {
+  const std::string model = folder_.file("alike.safetensors");
+  write_safetensors(model, {noise_tensor("a\\u0001b", {6, 4}, 1),
+                            noise_tensor("a\\\\x01b", {6, 4}, 2)});
+  const std::string out = folder_.file("alike.h5");
+  const ProgramResult result = run({"measure", model, "-o", out, "--progress", "none"});
+  EXPECT_EQ(result.exit_code, 65) << result.err;
+  EXPECT_NE(result.err.find("E-MODEL-TENSOR-NAME"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(out));
+  EXPECT_FALSE(std::filesystem::exists(out + ".parts"));
 }
 
 TEST_F(MeasureCliTest, TheSameCommandAgainHasNothingToDoAndASelectionCanGrow) {

@@ -351,11 +351,21 @@ BatchMemory LookupBatches::memory(std::size_t queries) const {
   return memory;
 }
 
+/// Of so many queries products take the time and not reading: a larger batch would cost memory and
+/// save nothing. Of small ones more are taken, since a pass has a cost of its own.
+constexpr std::size_t kEnoughQueries = 1024;
+constexpr std::uint64_t kEnoughBytes = 256U << 20U;
+
 std::size_t LookupBatches::size() const {
   const std::uint64_t budget = shape_.settings->ram_budget;
+  const auto held = [&](std::size_t queries) {
+    const BatchMemory needed = memory(queries);
+    return std::max(needed.search, needed.describe);
+  };
+  const std::uint64_t enough = std::max(kEnoughBytes, held(kEnoughQueries));
   const auto fits = [&](std::size_t queries) {
     const BatchMemory needed = memory(queries);
-    return std::max(needed.search, needed.describe) <= budget / 2 &&
+    return held(queries) <= std::min(budget / 2, enough) &&
            static_cast<std::uint64_t>(shape_.threads) *
                    std::max(needed.search_work, needed.describe_work) <=
                budget / 4;

@@ -10,6 +10,7 @@
 #include "core/json_document.hpp"
 #include "core/text_parts.hpp"
 #include "input/file_source.hpp"
+#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
 #include "results/description.hpp"
 #include <vindex/error.hpp>
@@ -48,6 +49,9 @@ std::string without_slashes(std::string path) {
 
 /// Whether `name` is that of a file of a dump.
 bool is_dump_file(const fs::path& name) {
+  if (name == model::kCarriedRuleFile) {
+    return true;
+  }
   const std::string extension = name.extension().string();
   if (extension != ".npy" && extension != ".safetensors") {
     return false;

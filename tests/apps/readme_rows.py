@@ -1,0 +1,56 @@
+"""Commands of README.md's table, run as they are printed: readme_rows.py PROGRAM README GOLDEN FOLDER; GOLDEN is tests/data/trace.
+
+What stands in capitals (MODEL, DUMP, A.gguf) lies in the folder of the run under that name: a small mixture that can be traced, what
+the row of `trace` writes of it, two models of one shape."""
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+import trace_golden
+from test_script import call, fresh_folder
+
+PROGRAM, README, GOLDEN, FOLDER = map(os.path.abspath, sys.argv[1:])
+# Each by what it begins with, in an order in which one finds what another has written.
+ROWS = ("vindex trace MODEL --ids prompts.jsonl -o dump", "vindex activations DUMP", "vindex routing DUMP", "vindex organ graft")
+
+text = Path(README).read_text(encoding="utf-8")
+section = text[text.index("## Which command"):]
+section = section[:section.index("\n## ", 1)]
+printed = [command for row in section.splitlines() if row.startswith("|") for command in re.findall(r"`(vindex [^`]*)`", row)]
+
+fresh_folder(FOLDER)
+folder = Path(FOLDER)
+golden = trace_golden.Golden(Path(GOLDEN) / "deepseek_v3.json")
+trace_golden.write_model(folder / "MODEL", golden.config, golden.tensors)
+(folder / "prompts.jsonl").write_text(golden.prompts_file.read_text())
+(folder / "DUMP").symlink_to("dump")
+for name in ("A", "B"):
+    call(PROGRAM, "-q", "synth", "kimi-k2-mini-q8_0", "--seed", str(ord(name)), "-o", name.lower(), cwd=folder)
+    written = sorted((folder / name.lower()).glob("*.gguf"))
+    assert len(written) == 1, written
+    (folder / f"{name}.gguf").symlink_to(written[0])
+
+for begin in ROWS:
+    commands = [command for command in printed if command.startswith(begin)]
+    assert len(commands) == 1, (begin, commands)
+    call(PROGRAM, *shlex.split(commands[0])[1:], cwd=folder)
+    print(commands[0])
+
+# The rule that the dump carries is the model's, biases too: the same rows.
+shown = []
+for more in ([], ["--model", "MODEL"]):
+    out = f"routing{len(more)}.h5"
+    call(PROGRAM, "-q", "routing", "DUMP", "-o", out, *more, cwd=folder)
+    shown.append(call(PROGRAM, "show", out, "--json", cwd=folder).stdout.replace(out, ""))
+assert shown[0] == shown[1], shown
+# One file carries it too; without it the rule is asked for.
+call(PROGRAM, "-q", "trace", "MODEL", "--ids", "prompts.jsonl", "-o", "one.safetensors", "--keep", "router_logits", cwd=folder)
+call(PROGRAM, "-q", "routing", "one.safetensors", "-o", "one.h5", cwd=folder)
+assert call(PROGRAM, "show", "one.h5", "--json", cwd=folder).stdout.replace("one.h5", "") == shown[0]
+(folder / "dump" / "router_rule.json").unlink()
+refused = call(PROGRAM, "-q", "routing", "DUMP", "-o", "none.h5", code=64, cwd=folder).stderr
+assert "E-ROUTER-RULE" in refused and not (folder / "none.h5").exists(), refused
