@@ -91,7 +91,7 @@ def _pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError:
         raise Error(
-            78, "E-EXTRA", "parquet and arrow need pyarrow: pip install 'vindex[arrow]'"
+            78, "E-EXTRA", "parquet and arrow need pyarrow: pip install 'vindex-spectra[arrow]'"
         ) from None
     return pyarrow
 
