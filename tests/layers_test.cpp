@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 
@@ -215,6 +217,45 @@ TEST(LayersTest, TheProgramIncludesTheEntriesOfItsVerbsAlone) {
     return header == "vindex.hpp" || header == "error.hpp" || header.rfind("core/", 0) == 0;
   });
   EXPECT_EQ(found, entries_of_verbs());
+}
+
+// What a run reads for somebody else passes core/reading_bounds.hpp. Beside it files are opened
+// that are written, that the system has, or that a variable of the environment names.
+TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
+  const std::regex opening(R"((^|[^A-Za-z0-9_>])::open(at)?\(|ifstream|\bfopen\()");
+  std::set<std::string> found;
+  for (const char* folder : {"apps", "host"}) {
+    const fs::path root = VINDEX_SOURCE_DIR;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      if (entry.is_regular_file() && std::regex_search(text, opening)) {
+        found.insert(entry.path().lexically_relative(root).string());
+      }
+    }
+  }
+  const std::set<std::string> gate = {"host/core/reading_bounds.cpp",
+                                      "host/core/reading_bounds.hpp"};
+  const std::set<std::string> written = {
+      "host/core/atomic_file.cpp",  "host/core/file_clock.cpp",       "host/input/shard_copy.cpp",
+      "host/results/heartbeat.cpp", "host/jobs/trace/token_rows.cpp", "host/results/lock_file.cpp"};
+  const std::set<std::string> of_system = {"apps/main.cpp",
+                                           "host/bench/report.cpp",
+                                           "host/blas/processor.cpp",
+                                           "host/cpu/cpu_info.cpp",
+                                           "host/core/control_groups.cpp",
+                                           "host/core/process_name.cpp",
+                                           "host/engine/memory_budget.cpp",
+                                           "host/input/direct_files.cpp"};
+  const std::set<std::string> of_environment = {"host/input/hf_store.cpp",
+                                                "host/input/remote_environment.cpp"};
+  std::set<std::string> known;
+  for (const auto* files : {&gate, &written, &of_system, &of_environment}) {
+    known.insert(files->begin(), files->end());
+  }
+  for (const std::string& file : found) {
+    EXPECT_TRUE(known.contains(file)) << file << " opens files: use open_to_read()";
+  }
 }
 
 TEST(LayersTest, TheInstalledHeadersIncludeNoOthers) {

@@ -5,6 +5,7 @@
 #include "core/json.hpp"
 #include "core/json_document.hpp"
 #include "core/path_kind.hpp"
+#include "core/reading_bounds.hpp"
 #include "core/text_table.hpp"
 #include "organ/organ_model.hpp"
 #include <vindex/error.hpp>
@@ -13,8 +14,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 namespace vindex::fleet {
 
@@ -44,8 +43,7 @@ std::vector<NamedModel> models_to_dissect(std::vector<std::string> models,
 
 EarlierSeconds earlier_dissection(const std::string& folder) {
   EarlierSeconds seconds;
-  std::ifstream file(fs::path(folder) / kReportName);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = text_of_small_file(fs::path(folder) / kReportName);
   try {
     const JsonValue document = parse_json(text, kReportName, {});
     const JsonValue* const of = document.find("of");

@@ -4,6 +4,7 @@
 #include "core/atomic_file.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
+#include "core/reading_bounds.hpp"
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -16,8 +17,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -56,6 +55,7 @@ void require_listed(const fs::path& folder, const std::error_code& trouble) {
 /// The models directly in `folder`. False: it is an extracted one, with nothing else to look for
 /// in the folders within.
 bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
+  expect_readable_place(folder.string());
   if (organ::holds_organs(folder.string())) {
     found.push_back(folder.string());
     return false;
@@ -238,8 +238,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
 }
 
 double earlier_seconds(const std::string& folder, const std::string& name) {
-  std::ifstream file(fs::path(folder) / (name + ".measure.json"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = text_of_small_file(fs::path(folder) / (name + ".measure.json"));
   try {
     const JsonValue document = parse_json(text, name, {});
     const JsonValue* const seconds = document.find("seconds");
