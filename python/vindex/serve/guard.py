@@ -129,7 +129,7 @@ async def _body(receive: Receive, headers: Headers) -> bytes:
         raise Problem(415, "E-SERVE-ENCODING", "bodies are taken as they are, not compressed")
     large = Problem(413, "E-SERVE-SIZE", f"at most {MAX_BODY_BYTES} bytes", {"Connection": "close"})
     length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
         raise large
     result = bytearray()
 
