@@ -5,6 +5,7 @@
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
 #include "core/reading_bounds.hpp"
+#include "core/secrets.hpp"
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -168,7 +169,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
   std::vector<NamedModel> models;
   std::vector<fs::path> parents;
   for (const std::string& path : paths) {
-    models.push_back({last_part(path), path});
+    models.push_back({last_part(without_secrets(path)), path});
     parents.push_back(fs::weakly_canonical(path).parent_path());
   }
   // Parents distinguish equal names; the number does where not even they do.

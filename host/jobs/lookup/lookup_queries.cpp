@@ -4,6 +4,7 @@
 #include "core/byte_source.hpp"
 #include "core/integers.hpp"
 #include "core/json.hpp"
+#include "core/secrets.hpp"
 #include "core/text_parts.hpp"
 #include "input/npy.hpp"
 #include "input/open_store.hpp"
@@ -166,7 +167,7 @@ std::vector<QueryRequest> read_vectors(const std::string& path) {
   file->source = input::open_input(path);
   file->header = input::read_npy_header(*file->source);
   file->source->header_is_read();
-  file->name = std::filesystem::path(path).filename().string();
+  file->name = std::filesystem::path(without_secrets(path)).filename().string();
   const std::vector<std::int64_t>& shape = file->header.shape;
   if ((shape.size() != 1 && shape.size() != 2) || !is_float(file->header.type) ||
       std::find(shape.begin(), shape.end(), 0) != shape.end()) {
