@@ -5,6 +5,7 @@
 #include "numbers.hpp"
 
 #include "core/output_target.hpp"
+#include "core/secrets.hpp"
 #include "core/text_table.hpp"
 #include "core/threads.hpp"
 #include "engine/opening.hpp"
@@ -278,8 +279,9 @@ void add_reshape(CLI::App& verb, std::string& choice) {
 }
 
 void print_result(const std::string& text) {
+  const std::string shown = without_secrets(text);
   try {
-    write_standard_output(std::as_bytes(std::span(text)));
+    write_standard_output(std::as_bytes(std::span(shown)));
   } catch (const SystemError& error) {
     if (!is_closed_output(error)) {
       throw;
@@ -289,7 +291,8 @@ void print_result(const std::string& text) {
 
 void say(const Session& session, const std::string& line) {
   if (!session.quiet) {
-    std::fputs((line + "\n").c_str(), stderr);  // nobody may be reading: no reason to stop
+    std::fputs((without_secrets(line) + "\n").c_str(),
+               stderr);  // nobody may be reading: no reason to stop
   }
 }
 

@@ -1,6 +1,7 @@
 #include "output_target.hpp"
 
 #include "path_kind.hpp"
+#include "reading_bounds.hpp"
 
 #include <vindex/error.hpp>
 
@@ -20,7 +21,7 @@ constexpr std::array<char, 8> kHdf5 = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a'
 
 /// Whether the file begins as an HDF5 file does. What cannot be read might be one.
 bool is_hdf5(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int descriptor = open_to_read(path, O_NONBLOCK | O_NOCTTY);
   std::array<char, kHdf5.size()> beginning{};
   ssize_t got = -1;
   do {

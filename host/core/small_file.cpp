@@ -1,5 +1,7 @@
 #include "small_file.hpp"
 
+#include "reading_bounds.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -21,12 +23,12 @@ PathKind kind_of(int descriptor) {
                                    : PathKind::kOther;
 }
 
-}  // namespace
+// O_NONBLOCK: opening a pipe must not wait for a writer. It changes nothing for regular files.
+constexpr int kNeverWait = O_NONBLOCK | O_NOCTTY;
 
-SmallFile small_file(const std::string& path, std::size_t most) {
+/// Takes the descriptor.
+SmallFile read_open(int descriptor, std::size_t most) {
   SmallFile out;
-  // O_NONBLOCK: opening a pipe must not wait for a writer. It changes nothing for regular files.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) {
     // A socket cannot be opened at all.
     out.kind = errno == ENXIO ? PathKind::kOther : PathKind::kAbsent;
@@ -45,6 +47,16 @@ SmallFile small_file(const std::string& path, std::size_t most) {
   }
   ::close(descriptor);
   return out;
+}
+
+}  // namespace
+
+SmallFile small_file(const std::string& path, std::size_t most) {
+  return read_open(::open(path.c_str(), O_RDONLY | O_CLOEXEC | kNeverWait), most);
+}
+
+std::string read_small_input(const std::string& path, std::size_t most) {
+  return read_open(open_to_read(path, kNeverWait), most).text;
 }
 
 bool is_own_file(int descriptor) {

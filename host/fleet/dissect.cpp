@@ -44,7 +44,7 @@ std::vector<NamedModel> models_to_dissect(std::vector<std::string> models,
 
 EarlierSeconds earlier_dissection(const std::string& folder) {
   EarlierSeconds seconds;
-  const std::string text = read_small_file(fs::path(folder) / kReportName, kLargestDissection);
+  const std::string text = read_small_input(fs::path(folder) / kReportName, kLargestDissection);
   try {
     const JsonValue document = parse_json(text, kReportName, {});
     const JsonValue* const of = document.find("of");

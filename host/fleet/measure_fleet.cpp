@@ -4,6 +4,7 @@
 #include "core/atomic_file.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
+#include "core/secrets.hpp"
 #include "core/small_file.hpp"
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
@@ -58,6 +59,7 @@ void require_listed(const fs::path& folder, const std::error_code& trouble) {
 /// The models directly in `folder`. False: it is an extracted one, with nothing else to look for
 /// in the folders within.
 bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
+  expect_readable_place(folder.string());
   if (organ::holds_organs(folder.string())) {
     found.push_back(folder.string());
     return false;
@@ -173,7 +175,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
   std::vector<NamedModel> models;
   std::vector<fs::path> parents;
   for (const std::string& path : paths) {
-    models.push_back({last_part(path), path});
+    models.push_back({last_part(without_secrets(path)), path});
     parents.push_back(fs::weakly_canonical(path).parent_path());
   }
   // Parents distinguish equal names; the number does where not even they do.
@@ -244,7 +246,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
 
 double earlier_seconds(const std::string& folder, const std::string& name) {
   const std::string text =
-      read_small_file(fs::path(folder) / (name + ".measure.json"), kLargestReport);
+      read_small_input(fs::path(folder) / (name + ".measure.json"), kLargestReport);
   try {
     const JsonValue document = parse_json(text, name, {});
     const JsonValue* const seconds = document.find("seconds");

@@ -4,6 +4,7 @@
 #include "scale_law.hpp"
 
 #include "core/json_document.hpp"
+#include "core/secrets.hpp"
 #include "measure/sample_angles.hpp"
 #include "model/architecture_facts.hpp"
 
@@ -193,7 +194,7 @@ std::string measure_json(const ModelMeasure& model) {
   };
   return document_text({{"schema", "organ-measure/1"},
                         {"model", model.name},
-                        {"path", model.path},
+                        {"path", without_secrets(model.path)},
                         {"arch", model.architecture},
                         {"attention", model::architecture_json(model.attention)},
                         {"tensors_total", model.tensors_total},

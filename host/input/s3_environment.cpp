@@ -133,10 +133,12 @@ S3Environment s3_environment() {
   while (s3.endpoint.ends_with('/')) {
     s3.endpoint.pop_back();
   }
-  if (!s3.endpoint.empty() && origin_of(s3.endpoint).empty()) {
-    throw ConfigurationError(
-        "E-S3-ENDPOINT",
-        fmt::format("AWS_ENDPOINT_URL={} is no https:// or http:// address", excerpt(s3.endpoint)));
+  if (!s3.endpoint.empty() &&
+      (origin_of(s3.endpoint).empty() || s3.endpoint.find_first_of("?#") != std::string::npos)) {
+    // It is not repeated: what is wrong may be a password.
+    throw ConfigurationError("E-S3-ENDPOINT",
+                             "AWS_ENDPOINT_URL is no https:// or http:// address of a server, with "
+                             "no user and no password and a port from 1 to 65535");
   }
   return s3;
 }

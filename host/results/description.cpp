@@ -3,6 +3,7 @@
 
 #include "schema.hpp"
 
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -69,11 +70,11 @@ FileDescription describe(const RunDescription& run) {
                                              : RunAttribute{attribute.name, printable(*text)});
   }
   add_stored_lines(run, out.fingerprint);
-  out.command = run.command_json;
-  out.settings = run.settings_json;
-  out.inputs = run.inputs_json;
-  out.environment = run.environment_json;
-  out.config = run.config_json;
+  out.command = without_secrets(run.command_json);
+  out.settings = without_secrets(run.settings_json);
+  out.inputs = without_secrets(run.inputs_json);
+  out.environment = without_secrets(run.environment_json);
+  out.config = without_secrets(run.config_json);
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
     const model::TensorRecord& record = run.tensors[i];
     TensorEntry entry;

@@ -5,6 +5,7 @@
 #include "value_columns.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -122,12 +123,12 @@ bool ResultsFile::is_complete() const {
 
 std::string ResultsFile::attribute(const std::string& name) const {
   const std::lock_guard lock(open_->mutex);
-  return open_->file().text_attribute("/", name);
+  return without_secrets(open_->file().text_attribute("/", name));
 }
 
 std::string ResultsFile::run_text(const std::string& name) const {
   const std::lock_guard lock(open_->mutex);
-  return open_->file().read_text("/run/" + name);
+  return without_secrets(open_->file().read_text("/run/" + name));
 }
 
 std::vector<TensorEntry> ResultsFile::tensors() const {

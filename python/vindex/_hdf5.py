@@ -47,8 +47,8 @@ class File:
     It stays what it was when it was opened: a run publishes by renaming a new file over it.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+        self.path = os.fsdecode(path)
         self.label = printable(self.path)
         self._file = _open(self.path, self.label)
         self._size = os.stat(self.path).st_size

@@ -202,7 +202,9 @@ def null(rows: int, cols: int) -> Null:
 
 
 def decode(
-    model: str | os.PathLike[str], tensor: str, slice: int | None = None
+    model: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    tensor: str,
+    slice: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Decode a tensor: exactly the weights that are measured and that `vindex decode` writes.
 

@@ -270,7 +270,7 @@ QueryList read_vectors(const std::string& path) {
   file->source = input::open_input(path);
   file->header = input::read_npy_header(*file->source);
   file->source->header_is_read();
-  file->name = std::filesystem::path(path).filename().string();
+  file->name = std::filesystem::path(without_secrets(path)).filename().string();
   const std::vector<std::int64_t>& shape = file->header.shape;
   if ((shape.size() != 1 && shape.size() != 2) || !is_float(file->header.type) ||
       std::find(shape.begin(), shape.end(), 0) != shape.end()) {

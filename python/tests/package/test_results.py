@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -343,6 +344,22 @@ def test_errors_are_those_of_the_program(
         [vindex._program.path(), "show", path], capture_output=True, text=True, check=False
     )
     assert (theirs.returncode, id in theirs.stderr) == (code, True), theirs.stderr
+
+
+def test_paths_are_texts_bytes_or_path_objects(files: Path, tmp_path: Path) -> None:
+    for path in (files / "mini.h5", str(files / "mini.h5"), os.fsencode(files / "mini.h5")):
+        with vindex.open(path) as results:
+            assert results.path == files / "mini.h5"
+            assert len(results.matrix) > 0
+    strange = tmp_path / os.fsdecode(b"a\xff.h5")
+    shutil.copy(files / "mini.h5", strange)
+    with vindex.open(os.fsencode(strange)) as results:
+        assert results.path == strange
+    with pytest.raises(vindex.Error, match="E-RESULTS-MISSING"):
+        vindex.open(b"nosuch.h5")
+    for what in (3, None, ["a.h5"], bytearray(b"a.h5")):
+        with pytest.raises(TypeError, match="str, bytes or os.PathLike"):
+            vindex.open(what)  # type: ignore[arg-type]
 
 
 def test_unreadable_and_strange_paths(files: Path, tmp_path: Path) -> None:

@@ -98,6 +98,21 @@ def test_sizes(text: str, size: int) -> None:
     assert settings.parse_bytes(text) == size
 
 
+@pytest.mark.parametrize("budget", ["0", "8", "0GiB", "1MiB", "", "-1", "many", "8 GiBs"])
+def test_budgets_that_are_none(tmp_path: Path, budget: str) -> None:
+    with pytest.raises(Error) as caught:
+        from_flags(tmp_path, "--jobs", "2", "--ram-budget", budget)
+    assert (caught.value.code, caught.value.id) == (64, "E-USAGE")
+
+
+def test_folders_of_several_lines_are_refused(tmp_path: Path) -> None:
+    """The program is given its folders one a line."""
+    (tmp_path / "a\nb").mkdir()
+    with pytest.raises(Error, match="control characters") as caught:
+        settings.from_arguments(["--models", str(tmp_path / "a\nb"), "--work", str(tmp_path / "w")])
+    assert caught.value.code == 78
+
+
 def test_a_second_server_of_one_folder_is_refused(server, models: Path) -> None:  # type: ignore[no-untyped-def]
     result = subprocess.run(
         [sys.executable, "-m", "vindex.serve", "--models", str(models),

@@ -18,6 +18,8 @@ from vindex.errors import Error
 MAX_BODY_BYTES = 1_000_000
 MAX_HEADER_BYTES = 16_384
 MAX_QUEUED = 100
+# Nothing is measured with less; a budget of 8 is one whose unit was forgotten.
+LEAST_RUN_BYTES = 2**20
 MAX_JSON_DEPTH = 16
 MAX_CONNECTIONS = 256
 MAX_EVENT_STREAMS = 128
@@ -133,7 +135,10 @@ def _folder(flag: str, text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
         raise Error(66, "E-SERVE-FOLDER", f"{flag} {text}: no such folder")
-    return path.resolve(strict=True)
+    real = path.resolve(strict=True)
+    if not str(real).isprintable():
+        raise Error(78, "E-SERVE-FOLDER", f"{flag} {text!r}: a name with control characters")
+    return real
 
 
 def parser() -> argparse.ArgumentParser:
@@ -182,11 +187,18 @@ def from_arguments(arguments: Sequence[str] | None = None) -> Settings:
     _require_values(flags)
     try:
         host, port = parse_listen(flags.listen)
-        budget = parse_bytes(flags.ram_budget) if flags.ram_budget else memory_limit() * 3 // 4
+        given = flags.ram_budget
+        budget = memory_limit() * 3 // 4 if given is None else parse_bytes(given)
     except ValueError as error:
         raise Error(64, "E-USAGE", str(error)) from None
     if not 1 <= flags.jobs <= 64:
         raise Error(64, "E-USAGE", f"--jobs {flags.jobs}: from 1 to 64")
+    if budget // flags.jobs < LEAST_RUN_BYTES:
+        raise Error(
+            64,
+            "E-USAGE",
+            f"--ram-budget {given}: of {flags.jobs} runs at once, each needs 1MiB at least",
+        )
     token = read_token(flags.token_file) if flags.token_file else None
     if not is_loopback(host) and token is None:
         raise Error(
