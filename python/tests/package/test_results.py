@@ -358,7 +358,7 @@ def test_paths_are_texts_bytes_or_path_objects(files: Path, tmp_path: Path) -> N
     with pytest.raises(vindex.Error, match="E-RESULTS-MISSING"):
         vindex.open(b"nosuch.h5")
     for what in (3, None, ["a.h5"], bytearray(b"a.h5")):
-        with pytest.raises(TypeError, match="str, bytes or os.PathLike"):
+        with pytest.raises(TypeError, match=r"str, bytes or os\.PathLike"):
             vindex.open(what)  # type: ignore[arg-type]
 
 
