@@ -291,8 +291,8 @@ void print_result(const std::string& text) {
 
 void say(const Session& session, const std::string& line) {
   if (!session.quiet) {
-    std::fputs((without_secrets(line) + "\n").c_str(),
-               stderr);  // nobody may be reading: no reason to stop
+    // Nobody may be reading: no reason to stop.
+    std::fputs((without_secrets(line) + "\n").c_str(), stderr);
   }
 }
 

@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from vindex._text import printable
+from vindex._text import printable, without_secrets
 from vindex.errors import Error
 
 # Schemas that this version reads, with the major version that it knows of each.
@@ -233,7 +233,11 @@ class File:
                     value = value.decode("utf-8", "backslashreplace")
                 found[key] = value.item() if isinstance(value, np.generic) else value
         self._check_attributes(found)
-        return found
+        # Files of earlier versions may hold addresses as they were given.
+        return {
+            key: without_secrets(value) if isinstance(value, str) else value
+            for key, value in found.items()
+        }
 
     def _check_attributes(self, found: dict[str, Any]) -> None:
         signed = found.get("attributes_sha256")

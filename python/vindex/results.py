@@ -242,7 +242,7 @@ class Results:
         spectra: bool = False,
         force: bool = False,
     ) -> None:
-        """Write a table as a Parquet or Arrow file (pyarrow: `pip install 'vindex-spectra[arrow]'`).
+        """Write a table as a Parquet or Arrow file (`pip install 'vindex-spectra[arrow]'`).
 
         Args:
             path: the file to write; it appears when it is complete.

@@ -232,8 +232,9 @@ def test_a_link_that_comes_after_the_question(
 @pytest.mark.parametrize("ending", ["%0a", "%0A", "%00", "%0d", "%7f", "%0a%0a"])
 def test_a_name_is_taken_whole(server: Server, measured: str, ending: str) -> None:
     for path in (
-        f"/v1/models/kimi{ending}", f"/v1/models/kimi/tensors{ending}", f"/v1/jobs/{measured}{ending}",
-        f"/v1/results/{measured}{ending}", f"/v1/results/{measured}/matrix{ending}",
+        f"/v1/models/kimi{ending}", f"/v1/models/kimi/tensors{ending}",
+        f"/v1/jobs/{measured}{ending}", f"/v1/results/{measured}{ending}",
+        f"/v1/results/{measured}/matrix{ending}",
     ):  # fmt: skip
         assert_problem(server.client.get(path), 404, "E-FILE-MISSING")
     for name, value in (("table", "matrix"), ("role", "down_proj"), ("cursor", "1-" + "0" * 16)):
@@ -264,7 +265,9 @@ def test_nothing_of_this_machine_is_told(server: Server, measured: str) -> None:
             answer = server.client.get(path)
             assert all(folder not in answer.content for folder in folders), answer.text
         for file in server.client.get(f"/v1/results/{id}").json()["files"]:
-            content = server.client.get(f"/v1/results/{id}/file", params={"name": file["name"]}).content
+            content = server.client.get(
+                f"/v1/results/{id}/file", params={"name": file["name"]}
+            ).content
             assert all(folder not in content for folder in folders), (id, file)
     run_group = subprocess.run(
         [_program.path(), "show", str(server.work / f"jobs/{measured}/out/kimi.h5"), "--json"],
