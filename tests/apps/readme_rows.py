@@ -28,11 +28,12 @@ golden = trace_golden.Golden(Path(GOLDEN) / "deepseek_v3.json")
 trace_golden.write_model(folder / "MODEL", golden.config, golden.tensors)
 (folder / "prompts.jsonl").write_text(golden.prompts_file.read_text())
 (folder / "DUMP").symlink_to("dump")
+call(PROGRAM, "-q", "synth", "kimi-k2-mini-q8_0", "-o", "synthetic", cwd=folder)
+written = list((folder / "synthetic").glob("*.gguf"))
+assert len(written) == 1, written
+# Models that are not related are refused; these are.
 for name in ("A", "B"):
-    call(PROGRAM, "-q", "synth", "kimi-k2-mini-q8_0", "--seed", str(ord(name)), "-o", name.lower(), cwd=folder)
-    written = sorted((folder / name.lower()).glob("*.gguf"))
-    assert len(written) == 1, written
-    (folder / f"{name}.gguf").symlink_to(written[0])
+    (folder / f"{name}.gguf").write_bytes(written[0].read_bytes())
 
 for begin in ROWS:
     commands = [command for command in printed if command.startswith(begin)]

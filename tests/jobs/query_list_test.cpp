@@ -54,7 +54,8 @@ TEST(QueryList, PartsStandBehindEachOther) {
 TEST(QueryList, EveryLineAndRowIsCheckedAtOnce) {
   const TemporaryFolder folder;
   EXPECT_EQ(error_of([&] { read_queries(folder.write("a.jsonl", "5\n{}\n")); }), "E-QUERY");
-  EXPECT_EQ(error_of([&] { read_queries(folder.write("b.jsonl", "5\n[\n")); }), "E-JSON-SYNTAX");
+  EXPECT_EQ(error_of([&] { read_queries(folder.write("b.jsonl", "5\n[\n")); }),
+            "E-JSON-SYNTAX @ 1");
   EXPECT_EQ(error_of([&] { read_queries(folder.write("c.txt", "\n\r\n")); }), "E-QUERY");
   std::vector<float> values(300'000 * 2, 1.0F);  // more than is read at a time
   values[599'998] = values[599'999] = 0.0F;
