@@ -1,7 +1,8 @@
 // The rule of routers that a dump carries: the same bits back, and what is no such text.
+#include "model/carried_rule.hpp"
+
 #include "model_fixture.hpp"
 
-#include "model/carried_rule.hpp"
 #include "model/read_router_rule.hpp"
 #include "tests/support/expect_error.hpp"
 
@@ -46,19 +47,19 @@ TEST(CarriedRule, WhatIsNoneIsRefused) {
     return testing::outcome_of([&] { read_carried_rule(text, "dump"); });
   };
   EXPECT_EQ(outcome("sigmoid", "sigmoid"), "");
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"router-rule/1", "router-rule/9"},
-           {"sigmoid", "hardmax"},
-           {"\"top_k\":2", "\"top_k\":0"},
-           {"\"top_k\":2", "\"top_k\":1.5"},
-           {"\"top_k\":2", "\"top_k\":99999999999"},
-           {"\"scale\":2.446", "\"scale\":-1"},
-           {"\"scale\":2.446", "\"scale\":\"2\""},
-           {"two largest", "median"},
-           {"\"biases\":{\"3\"", "\"biases\":{\"-3\""},
-           {"7.25", "1e300"},
-           {"7.25", "null"},
-           {"\"biased\":true", "\"biased\":1"}}) {
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"router-rule/1", "router-rule/9"},
+                                                        {"sigmoid", "hardmax"},
+                                                        {"\"top_k\":2", "\"top_k\":0"},
+                                                        {"\"top_k\":2", "\"top_k\":1.5"},
+                                                        {"\"top_k\":2", "\"top_k\":99999999999"},
+                                                        {"\"scale\":2.446", "\"scale\":-1"},
+                                                        {"\"scale\":2.446", "\"scale\":\"2\""},
+                                                        {"two largest", "median"},
+                                                        {"\"biases\":{\"3\"", "\"biases\":{\"-3\""},
+                                                        {"7.25", "1e300"},
+                                                        {"7.25", "null"},
+                                                        {"\"biased\":true", "\"biased\":1"}}) {
     EXPECT_EQ(outcome(from, to), "E-DUMP-RULE 65") << from << " " << to;
   }
   EXPECT_EQ(testing::outcome_of([] { read_carried_rule("{", "dump"); }), "E-JSON-SYNTAX 65");
