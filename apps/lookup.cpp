@@ -126,7 +126,17 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   }
   const jobs::LookupSettings settings = lookup_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  jobs::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO), print_result);
+  // A million answers are not a million calls of the system.
+  constexpr std::size_t kPrintedBytes = 64U << 10U;
+  std::string waiting;
+  const auto print_waiting = [&] { print_result(std::exchange(waiting, {})); };
+  jobs::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO),
+                            [&](const std::string& text) {
+                              waiting += text;
+                              if (waiting.size() >= kPrintedBytes) {
+                                print_waiting();
+                              }
+                            });
   std::int64_t seen_passes = 0;
   const auto see = [&](const jobs::LookupResult& all, const jobs::QueryResult& query) {
     if (std::exchange(seen_passes, all.passes) != all.passes) {
@@ -136,10 +146,12 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   };
   const jobs::LookupResult result = jobs::look_up(settings, talk.hooks(), see);
   if (result.stopped) {
+    print_waiting();
     talk.finish();
     return stopped_early("nothing is kept of a search; run the same command again");
   }
   writer.finish(result);
+  print_waiting();
   for (const jobs::SkippedMatrix& matrix : result.skipped) {
     say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
   }

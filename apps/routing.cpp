@@ -56,7 +56,8 @@ void add_routing(CLI::App& app, Session& session) {
   CLI::App* verb = app.add_subcommand(
       "routing",
       "Expert loads, co-activation and margins of routers\n\n"
-      "Examples:\n  vindex routing DUMP -o routing.h5                 the rule that trace left there\n"
+      "Examples:\n  vindex routing DUMP -o routing.h5                 the rule that trace left "
+      "there\n"
       "  vindex routing DUMP -o routing.h5 --model MODEL   its own rule, biases\n"
       "  vindex routing DUMP -o routing.h5 --top-k 8 --scoring softmax --normalise\n"
       "DUMP: a folder or file of .npy or .safetensors arrays router_logits.L [tokens, experts], as "
@@ -64,7 +65,8 @@ void add_routing(CLI::App& app, Session& session) {
       "command again resumes.");
   verb->add_option("dump", settings.dump, "Folder or file of dumped router logits")->required();
   verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
-  verb->add_option("--model", settings.model, "Model whose routers' rule and biases hold (default: what the dump carries)");
+  verb->add_option("--model", settings.model,
+                   "Model whose routers' rule and biases hold (default: what the dump carries)");
   verb->add_option("--model-config", settings.model_config,
                    "config.json of a single .safetensors model");
   verb->add_option("--top-k", flags->top_k, "Instead of a model: experts of a token")

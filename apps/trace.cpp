@@ -79,8 +79,8 @@ Ending run_trace(const TraceFlags& flags, const Session& session) {
     say(session, jobs::not_finite_text(result.not_finite, ""));
   }
   if (result.not_finite_against.any()) {
-    say(session, jobs::not_finite_text(result.not_finite_against,
-                                       printable(settings.against) + ": "));
+    say(session,
+        jobs::not_finite_text(result.not_finite_against, printable(settings.against) + ": "));
   }
   if (flags.json) {
     print_result(jobs::trace_json(result));

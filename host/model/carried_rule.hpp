@@ -20,10 +20,10 @@ inline constexpr std::string_view kCarriedRuleKey = "router_rule";
 
 struct CarriedRule {
   RouterRule rule;
-  std::string family;         ///< whose rule it is
-  bool expects_bias = false;  ///< read_router_rule.hpp
+  std::string family;                                 ///< whose rule it is
+  bool expects_bias = false;                          ///< read_router_rule.hpp
   std::map<std::int32_t, std::vector<float>> biases;  ///< by layer, where there are some
-  std::string text;           ///< as it was read
+  std::string text;                                   ///< as it was read
 };
 
 /// The rule of the model in `files` as such a text, one line of JSON:

@@ -93,7 +93,8 @@ ModelIndex index_model(const input::ModelFiles& files, const IndexOptions& optio
   const std::vector<LogicalTensor> logicals =
       bind_companions(files, quant, options.threads, index.warnings);
   build_records(files, logicals, naming, options, index);
-  if (options.tied != TiedOutput::kKeep && claims.boolean({"tie_word_embeddings"}, {}).value_or(false)) {
+  if (options.tied != TiedOutput::kKeep &&
+      claims.boolean({"tie_word_embeddings"}, {}).value_or(false)) {
     judge_tied_output(files, options.tied, options.threads, index);
   }
   index.shape.architecture = declared.empty() ? "unknown" : declared;

@@ -150,8 +150,8 @@ struct IndexOptions {
   /// Tensors of rank 3 and more that are no stack are matrices: shape[0] rows, the product of the
   /// other sides as columns, in the order stored.
   bool reshape_out = false;
-  bool heads = false;        ///< rows of /product/ for every head of attention
-  bool lora = false;         ///< rows of /product/ for every LoRA pair; adapters are accepted
+  bool heads = false;  ///< rows of /product/ for every head of attention
+  bool lora = false;   ///< rows of /product/ for every LoRA pair; adapters are accepted
   TiedOutput tied = TiedOutput::kCompareAll;
   std::int32_t threads = 0;  ///< that index; 0: one for each usable core, at most 8
 };

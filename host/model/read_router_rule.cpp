@@ -3,8 +3,8 @@
 
 #include "model_config.hpp"
 #include "router_families.hpp"
-#include "transformer_key_table.hpp"
 #include "transformer.hpp"
+#include "transformer_key_table.hpp"
 #include "weight.hpp"
 
 #include <vindex/error.hpp>

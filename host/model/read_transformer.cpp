@@ -109,7 +109,8 @@ void warn_of_biases(const TransformerKeys& keys, Transformer& out) {
   }
   const TransformerFamily& family = keys.family();
   const bool attention = keys.boolean({{"attention_bias"}, {}}).value_or(family.sinks);
-  const bool query = attention || (family.biased && keys.boolean({{"qkv_bias"}, {}}).value_or(true));
+  const bool query =
+      attention || (family.biased && keys.boolean({{"qkv_bias"}, {}}).value_or(true));
   const bool dense = keys.boolean({{"mlp_bias"}, {}}).value_or(false);
   const auto is_stored = [](std::initializer_list<const Linear*> linears) {
     return std::any_of(linears.begin(), linears.end(),

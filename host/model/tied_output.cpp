@@ -102,8 +102,7 @@ Finding compare(const input::ModelFiles& files, const TensorRecord& embedding,
   }
   Finding finding = Finding::kSame;
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
-    const std::uint64_t bytes =
-        files.tensors[static_cast<std::size_t>(output.stored[i])].bytes;
+    const std::uint64_t bytes = files.tensors[static_cast<std::size_t>(output.stored[i])].bytes;
     const bool whole = extent == TiedOutput::kCompareAll || bytes <= kProbes * kProbe;
     if (!(whole ? comparisons[i].all_agree(threads) : comparisons[i].probes_agree())) {
       return Finding::kDifferent;
@@ -113,8 +112,7 @@ Finding compare(const input::ModelFiles& files, const TensorRecord& embedding,
   return finding;
 }
 
-std::string finding_text(Finding finding, const std::string& output,
-                         const std::string& embedding) {
+std::string finding_text(Finding finding, const std::string& output, const std::string& embedding) {
   const std::string both = fmt::format("{} is stored although the configuration ties it to {}",
                                        printable(output), printable(embedding));
   switch (finding) {
@@ -150,8 +148,7 @@ void judge_tied_output(const input::ModelFiles& files, TiedOutput extent, std::i
   };
   TensorRecord& record = record_of(*output);
   const Finding finding = compare(files, record_of(*embedding), record, extent, threads);
-  index.warnings.push_back(
-      {"W-TIED", finding_text(finding, output->tensor, embedding->tensor)});
+  index.warnings.push_back({"W-TIED", finding_text(finding, output->tensor, embedding->tensor)});
   if (finding != Finding::kDifferent) {
     record.in_matrix = false;
     record.reason = "tied to " + embedding->tensor;

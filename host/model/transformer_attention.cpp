@@ -31,9 +31,9 @@ AttentionReader::AttentionReader(const input::ModelFiles& files, const Transform
       local_rope_(read_rope_settings(files, keys, true)) {
   if (keys.boolean({{"use_bidirectional_attention"}, {}}).value_or(false) ||
       !keys.boolean({{"is_causal"}, {"attention.causal"}}).value_or(true)) {
-    keys.refuse(fmt::format("{} says that attention looks ahead, where it is causal here",
-                            keys.is_gguf() ? "attention.causal"
-                                           : "use_bidirectional_attention or is_causal"));
+    keys.refuse(fmt::format(
+        "{} says that attention looks ahead, where it is causal here",
+        keys.is_gguf() ? "attention.causal" : "use_bidirectional_attention or is_causal"));
   }
 }
 

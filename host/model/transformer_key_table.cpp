@@ -37,32 +37,32 @@ constexpr KeyList kConfigKeys[] = {
              "is_causal use_bidirectional_attention",
      .passed_over =
          // What a file says of itself and of programs.
-         "architectures auto_map transformers_version _name_or_path name_or_path _commit_hash "
-         "dtype torch_dtype unsloth_version unsloth_fixed tokenizer_class model_max_length "
-         "_attn_implementation _attn_implementation_internal _attn_implementation_autoset "
-         "attn_implementation _experts_implementation experts_implementation "
-         "_flash_attn_2_enabled use_flash_attn use_flash_attention flash_attention "
-         "cache_implementation use_cache pretraining_tp ep_size torchscript use_bfloat16 "
-         "tf_legacy_loss gradient_checkpointing return_dict output_attentions "
-         "output_hidden_states output_scores return_dict_in_generate remove_invalid_values "
-         "problem_type id2label label2id num_labels finetuning_task task_specific_params prefix "
-         "is_decoder is_encoder_decoder=false add_cross_attention=false "
-         "cross_attention_hidden_size tie_encoder_decoder pruned_heads={} "
-         "chunk_size_feed_forward max_sequence_length seq_length transformers.js_config "
-         // Training.
-         "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop "
-         "output_router_logits router_aux_loss_coef router_jitter_noise aux_loss_alpha seq_aux "
-         "input_jitter_noise "
-         // Tokens and generation.
-         "bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id "
-         "max_length min_length do_sample num_beams num_beam_groups temperature top_k top_p "
-         "typical_p diversity_penalty repetition_penalty length_penalty no_repeat_ngram_size "
-         "encoder_no_repeat_ngram_size bad_words_ids num_return_sequences early_stopping "
-         "forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens "
-         "exponential_decay_length_penalty "
-         // Of a wrapper's parts, beside the language model's.
-         "text_config vision_config audio_config mm_tokens_per_image image_token_index "
-         "image_token_id boi_token_index eoi_token_index"},
+     "architectures auto_map transformers_version _name_or_path name_or_path _commit_hash "
+     "dtype torch_dtype unsloth_version unsloth_fixed tokenizer_class model_max_length "
+     "_attn_implementation _attn_implementation_internal _attn_implementation_autoset "
+     "attn_implementation _experts_implementation experts_implementation "
+     "_flash_attn_2_enabled use_flash_attn use_flash_attention flash_attention "
+     "cache_implementation use_cache pretraining_tp ep_size torchscript use_bfloat16 "
+     "tf_legacy_loss gradient_checkpointing return_dict output_attentions "
+     "output_hidden_states output_scores return_dict_in_generate remove_invalid_values "
+     "problem_type id2label label2id num_labels finetuning_task task_specific_params prefix "
+     "is_decoder is_encoder_decoder=false add_cross_attention=false "
+     "cross_attention_hidden_size tie_encoder_decoder pruned_heads={} "
+     "chunk_size_feed_forward max_sequence_length seq_length transformers.js_config "
+     // Training.
+     "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop "
+     "output_router_logits router_aux_loss_coef router_jitter_noise aux_loss_alpha seq_aux "
+     "input_jitter_noise "
+     // Tokens and generation.
+     "bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id "
+     "max_length min_length do_sample num_beams num_beam_groups temperature top_k top_p "
+     "typical_p diversity_penalty repetition_penalty length_penalty no_repeat_ngram_size "
+     "encoder_no_repeat_ngram_size bad_words_ids num_return_sequences early_stopping "
+     "forced_bos_token_id forced_eos_token_id suppress_tokens begin_suppress_tokens "
+     "exponential_decay_length_penalty "
+     // Of a wrapper's parts, beside the language model's.
+     "text_config vision_config audio_config mm_tokens_per_image image_token_index "
+     "image_token_id boi_token_index eoi_token_index"},
     {.families = "llama mistral ministral ministral3 mixtral qwen2 qwen2_moe qwen3 qwen3_moe "
                  "gemma phi3 deepseek_v2 deepseek_v3 kimi_k2 olmoe olmo2 granite granitemoe",
      .used = "hidden_act"},
@@ -169,7 +169,7 @@ constexpr std::string_view kRopePassedOver = "max_position_embeddings finetuned"
 
 // Where wrappers keep the language model's keys (transformer_keys.cpp).
 constexpr std::array<std::string_view, 4> kLanguageSections = {"text_config", "language_config",
-                                                       "llm_config", "thinker_config"};
+                                                               "llm_config", "thinker_config"};
 constexpr std::size_t kMostNamed = 12;
 
 /// The value behind KEY= in `list`, empty where KEY stands alone; nothing where it does not stand

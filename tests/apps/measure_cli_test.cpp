@@ -64,8 +64,8 @@ TEST_F(MeasureCliTest, NamesOfDotsAndConfigurationsOfPythonAreMeasured) {
 // Names are stored as they are printed; two that are printed alike would be one row.
 TEST_F(MeasureCliTest, WhatARowCannotHoldIsRefusedBeforeAnythingIsMeasured) {
   const std::string model = folder_.file("alike.safetensors");
-  write_safetensors(model, {noise_tensor("a\\u0001b", {6, 4}, 1),
-                            noise_tensor("a\\\\x01b", {6, 4}, 2)});
+  write_safetensors(model,
+                    {noise_tensor("a\\u0001b", {6, 4}, 1), noise_tensor("a\\\\x01b", {6, 4}, 2)});
   const std::string out = folder_.file("alike.h5");
   const ProgramResult result = run({"measure", model, "-o", out, "--progress", "none"});
   EXPECT_EQ(result.exit_code, 65) << result.err;

@@ -18,9 +18,9 @@ class EditTied : public ::testing::Test {
   void SetUp() override {
     std::filesystem::create_directory(scratch_ / "model");
     const std::vector<float> same = testing::noise_tensor("", {12, 8}, 3).values;
-    testing::write_safetensors(scratch_ / "model/model.safetensors",
-                               {{"lm_head.weight", {12, 8}, same},
-                                {"model.embed_tokens.weight", {12, 8}, same}});
+    testing::write_safetensors(
+        scratch_ / "model/model.safetensors",
+        {{"lm_head.weight", {12, 8}, same}, {"model.embed_tokens.weight", {12, 8}, same}});
     scratch_.write("v.npy", testing::npy_array(std::vector<float>(8, 1.0F), {8}));
     tie("true");
   }

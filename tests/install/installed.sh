@@ -32,9 +32,10 @@ grep -q '^VINDEX_SANITIZE:STRING=$' "$build/CMakeCache.txt" || sanitized=1
 if [[ "$what" == quickstart ]]; then
   command -v ninja >/dev/null && [[ -f "$build/build.ninja" ]] || { echo "no build of Ninja's"; exit 77; }
   target=$(sed -n 's/.* --target \([a-z_]*\) .*/\1/p' "$(dirname "$0")/../../scripts/quickstart.sh")
-  ninja -C "$build" -t inputs "$target" >"$folder/inputs"
+  # What the target depends on, and what that is made of.
+  { ninja -C "$build" -t query "$target" | sed 's/^ *//'; ninja -C "$build" -t inputs "$target"; } >"$folder/inputs"
   copied=$(grep -rhoE "\"$build/[^\"]*\"" "$build" --include=cmake_install.cmake | tr -d '"' | sort -u |
-    grep -vE '/cmake_install.cmake$|/CMakeFiles/|\.cmake$|install_local_manifest|install_manifest')
+    grep -vE '\$\{|/CMakeFiles/|\.cmake$')
   [[ "$copied" == *"/apps/vindex"* && "$copied" == *"/libvindex.so"* ]] || { echo "what is installed is not seen: $copied"; exit 1; }
   for file in $copied; do
     name=${file#"$build/"}

@@ -1,5 +1,6 @@
 // Lists of queries: those of files are made one at a time, and again.
 #include "jobs/lookup/query_list.hpp"
+
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -15,9 +16,7 @@ namespace {
 using testing::error_of;
 using testing::TemporaryFolder;
 
-std::string text_of(const QueryRequest& request) {
-  return std::get<TokenText>(request.what).text;
-}
+std::string text_of(const QueryRequest& request) { return std::get<TokenText>(request.what).text; }
 
 TEST(QueryList, LinesAreMadeWhenTheyAreAskedFor) {
   const TemporaryFolder folder;
@@ -36,7 +35,8 @@ TEST(QueryList, PartsStandBehindEachOther) {
   const TemporaryFolder folder;
   QueryList queries(std::vector<QueryRequest>{{.what = TokenNumber{7}}, {.what = TokenNumber{8}}});
   EXPECT_FALSE(queries.needs_vocabulary());
-  queries.add(read_vectors(folder.write("v.npy", testing::npy_array(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}))));
+  queries.add(read_vectors(
+      folder.write("v.npy", testing::npy_array(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}))));
   queries.add(QueryList());
   queries.add(read_queries(folder.write("q.jsonl", "5\n{\"vector\": [1, 2], \"name\": \"x\"}\n")));
   ASSERT_EQ(queries.size(), 7U);
@@ -54,7 +54,8 @@ TEST(QueryList, PartsStandBehindEachOther) {
 TEST(QueryList, EveryLineAndRowIsCheckedAtOnce) {
   const TemporaryFolder folder;
   EXPECT_EQ(error_of([&] { read_queries(folder.write("a.jsonl", "5\n{}\n")); }), "E-QUERY");
-  EXPECT_EQ(error_of([&] { read_queries(folder.write("b.jsonl", "5\n[\n")); }), "E-JSON-SYNTAX");
+  EXPECT_EQ(error_of([&] { read_queries(folder.write("b.jsonl", "5\n[\n")); }),
+            "E-JSON-SYNTAX @ 1");
   EXPECT_EQ(error_of([&] { read_queries(folder.write("c.txt", "\n\r\n")); }), "E-QUERY");
   std::vector<float> values(300'000 * 2, 1.0F);  // more than is read at a time
   values[599'998] = values[599'999] = 0.0F;

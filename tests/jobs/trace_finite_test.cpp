@@ -61,7 +61,8 @@ TEST_F(TraceFiniteTest, FiniteOnesAreNotMentioned) {
 }
 
 TEST_F(TraceFiniteTest, TheFirstLayerAndItsTokensAreNamed) {
-  // Row 0 of the embedding is that of the first prompt's first token, which the others look back at.
+  // Row 0 of the embedding is that of the first prompt's first token, which the others look back
+  // at.
   const jobs::TraceResult result = trace("model.embed_tokens.weight", kNan);
   EXPECT_EQ(result.not_finite.first_layer, 0);
   EXPECT_EQ(result.not_finite.activation_tokens, 3);

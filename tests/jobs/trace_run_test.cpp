@@ -6,6 +6,7 @@
 #include "cpu/forward/cpu_forward.hpp"
 #include "jobs/trace/forward_pass.hpp"
 #include "jobs/trace/trace_end.hpp"
+#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
@@ -374,11 +375,19 @@ TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
   // Elements follow one another in the order of their offsets.
   const std::string bytes = testing::file_text(choice.run.output);
   for (const auto& [name, array] : content("a")) {
+    if (name == model::kCarriedRuleFile) {
+      continue;  // compared below
+    }
     std::uint64_t header = 0;
     std::memcpy(&header, array.data(), sizeof header);
     EXPECT_NE(bytes.find(array.substr(sizeof header + header)), std::string::npos) << name;
   }
   EXPECT_FALSE(fs::exists(folder_ / "one.safetensors.parts"));
+  const auto rule = model::carried_rule(dump);
+  ASSERT_TRUE(rule.has_value());
+  EXPECT_EQ(rule->rule, (RouterRule{.top_k = 2, .normalised = true}));
+  EXPECT_EQ(rule->family, "mixtral");
+  EXPECT_EQ(rule->text, content("a").at(std::string(model::kCarriedRuleFile)));
 
   EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
   choice.replace = true;
@@ -411,7 +420,7 @@ TEST_F(TraceRunTest, TheKeptLayersAndTypesAreThoseAskedFor) {
   jobs::trace(choice, {});
   Content all = content("a");
   const Content some = content("b");
-  EXPECT_EQ(some.size(), 6U);
+  EXPECT_EQ(some.size(), 7U);  // four arrays, tokens, prompts, the rule
   for (const auto& [name, bytes] : some) {
     EXPECT_EQ(all[name], bytes) << name;
   }

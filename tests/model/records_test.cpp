@@ -153,8 +153,8 @@ TEST(HostileNamesTest, StrangeNamesAreOrdinaryNames) {
 // A row of results needs a role.
 TEST(MatrixRuleTest, WhereNothingStandsBeforeTheEndTheNameIsTheRole) {
   ModelFixture fixture;
-  const std::vector<std::string> names = {".weight", "a..weight", "x.", ".", "...", "layers.3.",
-                                          "model..weight", "layers.3..bias"};
+  const std::vector<std::string> names = {
+      ".weight", "a..weight", "x.", ".", "...", "layers.3.", "model..weight", "layers.3..bias"};
   for (const std::string& name : names) {
     fixture.bf16(name, {2, 3});
   }

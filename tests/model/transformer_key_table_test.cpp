@@ -1,9 +1,10 @@
 // That no key of a traced family passes unnoticed: default configurations, published ones, and keys
 // that are used by one side alone.
+#include "model/transformer_key_table.hpp"
+
 #include "transformer_fixture.hpp"
 
 #include "model/read_router_rule.hpp"
-#include "model/transformer_key_table.hpp"
 #include "tests/support/file_content.hpp"
 
 #include <filesystem>
@@ -162,11 +163,9 @@ TEST(TraceKeys, KeysOfOtherFamiliesAreNotUsed) {
   EXPECT_EQ(decoder.residual_factor, 1.0);
   EXPECT_EQ(decoder.layers[0].attention.clip, 0.0);
   EXPECT_EQ(decoder.warnings.size(), 1U);
-  EXPECT_EQ(MadeDecoder::config("llama", R"("is_causal": false, )")
-                .ends()
-                .layer(kPlainLayer)
-                .outcome(),
-            "E-TRACE-KEY 78");
+  EXPECT_EQ(
+      MadeDecoder::config("llama", R"("is_causal": false, )").ends().layer(kPlainLayer).outcome(),
+      "E-TRACE-KEY 78");
 }
 
 TEST(TraceKeys, BiasesThatNoKeyAsksForAreNamed) {

@@ -358,17 +358,19 @@ constexpr std::uint64_t kEnoughBytes = 256U << 20U;
 
 std::size_t LookupBatches::size() const {
   const std::uint64_t budget = shape_.settings->ram_budget;
-  const auto held = [&](std::size_t queries) {
-    const BatchMemory needed = memory(queries);
-    return std::max(needed.search, needed.describe);
+  const auto held = [](const BatchMemory& memory) {
+    return std::max(memory.search, memory.describe);
   };
-  const std::uint64_t enough = std::max(kEnoughBytes, held(kEnoughQueries));
+  const auto work = [&](const BatchMemory& memory) {
+    return static_cast<std::uint64_t>(shape_.threads) *
+           std::max(memory.search_work, memory.describe_work);
+  };
+  const BatchMemory few = memory(kEnoughQueries);
+  const std::uint64_t enough = std::max(kEnoughBytes, held(few) + work(few));
   const auto fits = [&](std::size_t queries) {
     const BatchMemory needed = memory(queries);
-    return held(queries) <= std::min(budget / 2, enough) &&
-           static_cast<std::uint64_t>(shape_.threads) *
-                   std::max(needed.search_work, needed.describe_work) <=
-               budget / 4;
+    return held(needed) <= budget / 2 && work(needed) <= budget / 4 &&
+           held(needed) + work(needed) <= enough;
   };
   const std::size_t all = shape_.settings->requests.size();
   if (fits(all)) {

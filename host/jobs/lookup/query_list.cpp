@@ -24,7 +24,7 @@ using decode::ElementType;
 
 constexpr std::uint64_t kMaxTextBytes = 64U << 20U;
 constexpr std::size_t kMaxLines = 4'000'000;
-constexpr std::int64_t kWidest = 1 << 24;      ///< of a vector
+constexpr std::int64_t kWidest = 1 << 24;           ///< of a vector
 constexpr std::uint64_t kCheckedBytes = 1U << 20U;  ///< of rows that are read at a time
 
 bool is_float(ElementType type) {
@@ -285,7 +285,8 @@ QueryList read_vectors(const std::string& path) {
         fmt::format("vectors of {} numbers, at most {} are compared", file->width, kWidest));
   }
   const std::uint64_t row_bytes = file->header.bytes / static_cast<std::uint64_t>(file->rows);
-  const auto step = static_cast<std::int64_t>(std::max<std::uint64_t>(1, kCheckedBytes / row_bytes));
+  const auto step =
+      static_cast<std::int64_t>(std::max<std::uint64_t>(1, kCheckedBytes / row_bytes));
   for (std::int64_t first = 0; first < file->rows; first += step) {
     const std::int64_t count = std::min(step, file->rows - first);
     const std::vector<float> values = read_rows(*file, first, count);

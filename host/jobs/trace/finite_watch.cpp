@@ -17,8 +17,8 @@ bool has_non_finite(std::span<const float> values) {
   constexpr std::uint32_t kExponent = 0x7F800000;
   std::uint32_t found = 0;
   for (const float value : values) {
-    found |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) ==
-                                        kExponent);
+    found |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent);
   }
   return found != 0;
 }

@@ -13,9 +13,9 @@ namespace vindex::jobs {
 
 /// What of one model was not finite, in the layers that this run computed.
 struct NotFinite {
-  std::int32_t first_layer = -1;      ///< the first with such activations; -1: there is none
-  std::int64_t activation_tokens = 0; ///< tokens of that layer with one
-  std::int64_t logit_tokens = 0;      ///< tokens with such a logit
+  std::int32_t first_layer = -1;       ///< the first with such activations; -1: there is none
+  std::int64_t activation_tokens = 0;  ///< tokens of that layer with one
+  std::int64_t logit_tokens = 0;       ///< tokens with such a logit
   bool any() const { return first_layer >= 0 || logit_tokens > 0; }
 };
 

@@ -53,8 +53,8 @@ std::vector<DumpArrayPlan> plan_dump(const DumpChoice& choice,
                                      const model::Transformer& transformer, std::int64_t tokens);
 
 /// What stands before the elements of the arrays of `plan` in one .safetensors file, in which they
-/// lie one after the other; `rule`: of routers, among the metadata (model/carried_rule.hpp). Source:
-/// safetensors README.
+/// lie one after the other; `rule`: of routers, among the metadata (model/carried_rule.hpp).
+/// Source: safetensors README.
 std::string safetensors_header(std::span<const DumpArrayPlan> plan,
                                const std::string& rule = std::string());
 

@@ -328,10 +328,9 @@ class Trace {
 
   /// That of the model's routers, where the dump has their logits; empty.
   std::string carried_rule() const {
-    const bool has_logits =
-        std::any_of(plan_.begin(), plan_.end(), [](const DumpArrayPlan& array) {
-          return array.role == model::kRouterLogitsRole;
-        });
+    const bool has_logits = std::any_of(plan_.begin(), plan_.end(), [](const DumpArrayPlan& array) {
+      return array.role == model::kRouterLogitsRole;
+    });
     return has_logits ? model::carried_rule_text(model_.files) : std::string();
   }
 
