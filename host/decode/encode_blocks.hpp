@@ -96,10 +96,10 @@ inline constexpr int kBlockWeights = 32;
 /// True for Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
 bool has_block_encoder(ElementType type);
 
-/// Encodes 32 finite weights under the scale and minimum of ggml's quantize_row_*_ref; every code is
-/// the nearest under the scale and minimum as they are stored (ggml's is that of the scale before
-/// it is rounded to F16). A scale below 2^-14, or a minimum that rounding moves by more than half a
-/// step, is the better of its two neighbours among the halves, by squared error.
+/// Encodes 32 finite weights under the scale and minimum of ggml's quantize_row_*_ref; every code
+/// is the nearest under the scale and minimum as they are stored (ggml's is that of the scale
+/// before it is rounded to F16). A scale below 2^-14, or a minimum that rounding moves by more than
+/// half a step, is the better of its two neighbours among the halves, by squared error.
 void encode_block(ElementType type, const float* values, std::uint8_t* block);
 
 /// The 32 weights of a block.

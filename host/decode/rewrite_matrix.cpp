@@ -4,6 +4,7 @@
 #include "encode.hpp"
 #include "encode_blocks.hpp"
 #include "float_formats.hpp"
+#include "rewrite_fp8.hpp"
 
 #include "core/integers.hpp"
 #include <vindex/error.hpp>
@@ -13,13 +14,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace vindex::decode {
 namespace {
-
-/// The largest code, 448, and half the step below it.
-constexpr float kBeyondE4m3 = 464.0F;
 
 bool is_plain_number(ElementType type) {
   return type == ElementType::kF64 || type == ElementType::kF32 || type == ElementType::kF16 ||
@@ -233,16 +232,12 @@ class Rewriter {
     return scales_ + static_cast<std::size_t>(index) * bytes;
   }
 
-  static double fp8_error(std::uint8_t code, float scale, float value) {
-    return squared(static_cast<double>(e4m3_to_float(code) * scale) - static_cast<double>(value));
-  }
-
   void fp8_block(const Area& area) {
     std::uint8_t* const scale_bytes = scale_at(area, sizeof(float));
     const auto scale = load_as<float>(scale_bytes);
-    const auto count = static_cast<std::size_t>(area.rows * area.cols);
-    std::vector<std::uint8_t> patched(count);
+    std::vector<std::uint8_t> patched(static_cast<std::size_t>(area.rows * area.cols));
     Fit kept{.scale = scale};
+    float largest_code = 0.0F;
     bool same_bytes = true;
     std::size_t at = 0;
     for (std::int64_t row = area.row; row < area.row + area.rows; ++row) {
@@ -254,6 +249,7 @@ class Rewriter {
         const float value = *new_at(row, col);
         const float code = value / scale;
         kept.holds = kept.holds && std::fabs(code) <= kBeyondE4m3;
+        largest_code = std::max(largest_code, std::fabs(code));
         const std::uint8_t nearest = encode_e4m3(code);
         const double error = fp8_error(nearest, scale, value);
         const double error_before = fp8_error(patched[at], scale, value);
@@ -263,21 +259,22 @@ class Rewriter {
         kept.error += stays ? error_before : error;
       }
     }
-    std::vector<std::uint8_t> anew(count);
-    std::uint8_t new_scale[sizeof(float)];
-    const Encoding block = fp8_block_encoding(encoding_.block_rows, encoding_.block_cols);
-    const EncodingLoss loss = encode_matrix(block, new_at(area.row, area.col), area.rows, area.cols,
-                                            stride_, std::as_writable_bytes(std::span(anew)),
-                                            std::as_writable_bytes(std::span(new_scale)));
-    const bool keeps =
-        keeps_scale(kept, {.error = loss.squared_error, .scale = load_as<float>(new_scale)});
+    const Fp8Weights weights{new_at(area.row, area.col), area.rows, area.cols, stride_};
+    Fp8Block anew = fp8_by_encoder(weights);
+    if (!kept.holds && std::isfinite(largest_code)) {
+      Fp8Block wider = fp8_with_room(weights, scale, largest_code);
+      if (wider.error < anew.error) {
+        anew = std::move(wider);
+      }
+    }
+    const bool keeps = keeps_scale(kept, {.error = anew.error, .scale = anew.scale});
     if (keeps) {
       count_kept(same_bytes);
     } else {
-      std::memcpy(scale_bytes, new_scale, sizeof new_scale);
+      std::memcpy(scale_bytes, &anew.scale, sizeof anew.scale);
       ++counts_.encoded;
     }
-    const std::uint8_t* const codes = keeps ? patched.data() : anew.data();
+    const std::uint8_t* const codes = keeps ? patched.data() : anew.codes.data();
     for (std::int64_t row = 0; row < area.rows; ++row) {
       std::memcpy(codes_ + (area.row + row) * row_bytes_ + area.col, codes + row * area.cols,
                   static_cast<std::size_t>(area.cols));
