@@ -101,8 +101,8 @@ std::string stages_text(const CkaFindings& findings) {
            "standard error over prompts";
   }
   if (findings.stage_breaks.empty()) {
-    return "stages of A: 1 (no layer is less like the next one than its neighbours' trend and 3 "
-           "standard errors let expect)";
+    return "stages of A: 1 (the CKA of no layer and the next one lies below the trend of its "
+           "neighbours by 3 standard errors)";
   }
   return fmt::format("stages of A: {} (breaks behind layers {})", findings.stages->count,
                      fmt::join(findings.stage_breaks, ", "));
