@@ -218,6 +218,28 @@ TEST(Judgement, AFloat64GramHoldsConditionsUpToTenTimesTheSize) {
             std::nullopt);
 }
 
+// Many values at s_1/(7 p) are within the condition; mixed by rounding, their stated errors are not
+// within the promise.
+TEST(Judgement, StrictTakesNoGramWhoseStatedErrorExceedsThePromise) {
+  constexpr std::int64_t kP = 600;
+  constexpr double kEps64 = 0x1p-52;
+  std::vector<double> sigma(kP, 1.0);
+  std::fill(sigma.begin() + 300, sigma.end(), 1.0 / (7.0 * kP));
+  const Situation strict = at(Step::kGram64, Mode::kStrict, true, kP);
+  for (const double entry : {0.01 * kEps64, 0.2 * kEps64}) {
+    const Finding found = found_with(sigma, entry);
+    const std::vector<double> errors = sigma_errors(found, strict);
+    const double worst = *std::max_element(errors.begin(), errors.end());
+    const bool is_held = worst <= 50.0 * kP * kEps64;
+    EXPECT_EQ(is_held, entry < 0.1 * kEps64) << worst;
+    MatrixReport report;
+    const Verdict verdict = judge(found, strict, report);
+    EXPECT_EQ(verdict.next, is_held ? std::nullopt : std::optional(Step::kQr));
+    EXPECT_EQ(verdict.lost, is_held ? 0 : 300);
+    EXPECT_EQ(judge_draw(found, strict).next, verdict.next);
+  }
+}
+
 TEST(Judgement, OnlyALeftRouteCountsAsEscalated) {
   const Finding beyond = found_with({20.0, 1e-9}, 1e-17);
   MatrixReport report;
