@@ -205,24 +205,33 @@ Verdict doubt(const Finding& found, const Situation& situation, const MatrixRepo
   return doubt_full(found, situation, report);
 }
 
-/// Error of every square that the bounds of `fast` allow for.
-double square_error(const Finding& found, const Situation& situation, const MatrixReport& report) {
+/// Error of every square that the bounds of `fast` allow for. Of a float32 Gram that of each value,
+/// as it is stated: what one value far above all others rounds is not charged to each of them.
+std::vector<double> square_errors(const Finding& found, const Situation& situation,
+                                  const MatrixReport& report) {
   const double largest = report.sigma.front();
   if (situation.step == Step::kGram32) {
-    return matrix_error(situation.p(), largest, found.rounding);
+    const std::span<const double> sigma = report.sigma;
+    const std::size_t zeros = std::min(static_cast<std::size_t>(found.zero_rows), sigma.size());
+    std::vector<double> errors =
+        eigenvalue_errors(sigma.first(sigma.size() - zeros), found.rounding);
+    errors.resize(sigma.size(), 0.0);
+    return errors;
   }
   // Rounding moves an eigenvalue of a Gram by `sum_terms` roundings of |W|^T |W|, whose norm is at
   // most F2, and the solver by a small multiple of p eps lambda_1; 100 p is twice LAPACK's test
   // threshold. Source: Weyl's inequality; Higham 2002, section 3.5.
-  return kEps64 * (situation.sum_terms * report.moments.sum_squares +
-                   100.0 * static_cast<double>(situation.p()) * largest * largest);
+  return std::vector<double>(
+      report.sigma.size(),
+      kEps64 * (situation.sum_terms * report.moments.sum_squares +
+                100.0 * static_cast<double>(situation.p()) * largest * largest));
 }
 
 void set_bounds(const Finding& found, const Situation& situation, MatrixReport& report) {
   if (has_top_alone(found, situation)) {
     report.bounds = found.bounds;
   } else if (report.sigma.front() > 0.0) {
-    report.bounds = bounds_of_spectrum(report.sigma, square_error(found, situation, report),
+    report.bounds = bounds_of_spectrum(report.sigma, square_errors(found, situation, report),
                                        report.moments.sum_squares);
   }
 }
