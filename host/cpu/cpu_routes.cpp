@@ -51,16 +51,26 @@ template <typename RoundingOf>
 double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
                       const RoundingOf& rounding_of, double* d, double* e, Workspace& workspace,
                       Finding& found) {
-  const auto error_of = [&](double passes, double largest) {
-    const double error = measure::matrix_error(
-        order, std::sqrt(std::ldexp(largest, -scaled.exponent)), rounding_of(passes));
-    return std::ldexp(error, scaled.exponent);
+  const auto in_units_of_weights = [&](std::span<const double> squares) {
+    std::vector<double> out(squares.begin(), squares.end());
+    for (double& square : out) {
+      square = std::ldexp(square, -scaled.exponent);
+    }
+    return out;
+  };
+  const auto errors_of = [&](double passes, std::span<const double> largest) {
+    std::vector<double> errors =
+        measure::largest_errors(in_units_of_weights(largest), order, rounding_of(passes));
+    for (double& error : errors) {
+      error = std::ldexp(error, scaled.exponent);
+    }
+    return errors;
   };
   TopProbe probe({.order = order,
                   .sum_squares = std::ldexp(scaled.sum_squares, scaled.exponent),
                   .norm_squared = scaled.gram_norm_squared,
                   .room = gram,
-                  .error = error_of},
+                  .errors = errors_of},
                  workspace);
   WorkArray<std::byte> work(
       workspace, static_cast<std::int64_t>(tridiagonalise_workspace_bytes(order, sizeof(float))),
@@ -72,16 +82,14 @@ double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
   if (columns == order) {
     return probe.passes_norm_squared();
   }
-  std::vector<double> lower = probe.lower();
-  std::vector<double> upper = probe.upper();
-  const double error = std::ldexp(probe.error(), -scaled.exponent);
+  const std::vector<double> lower = in_units_of_weights(probe.lower());
+  const std::vector<double> upper = in_units_of_weights(probe.upper());
+  const std::vector<double> errors = in_units_of_weights(probe.errors());
   for (std::size_t i = 0; i < lower.size(); ++i) {
-    lower[i] = std::ldexp(lower[i], -scaled.exponent);
-    upper[i] = std::ldexp(upper[i], -scaled.exponent);
     found.sigma.push_back(std::sqrt(0.5 * (lower[i] + upper[i])));
-    found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + error);
+    found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + errors[i]);
   }
-  found.bounds = bounds_between(lower, upper, error, scaled.sum_squares);
+  found.bounds = bounds_between(lower, upper, errors, scaled.sum_squares);
   return probe.passes_norm_squared();
 }
 
@@ -125,9 +133,9 @@ class GramStep {
     if (plan_.may_group_sums && !top_alone && !change_.sign_flip_draw) {
       groups.emplace(plan_, gram.data(), workspace_);
     }
-    const std::int64_t depth = form_gram(reader_, plan_, change_, workspace_, gram.data(),
-                                         report_.seconds_gram, groups ? &*groups : nullptr);
-    arithmetic_ = {.unit = kNarrow, .depth = depth, .reduction_unit = kNarrow};
+    sums_seen_ = form_gram(reader_, plan_, change_, workspace_, gram.data(), report_.seconds_gram,
+                           groups ? &*groups : nullptr);
+    arithmetic_ = {.unit = kNarrow, .depth = sums_seen_.depth, .reduction_unit = kNarrow};
     if (!reader_.finite()) {
       return nothing();
     }
@@ -139,7 +147,6 @@ class GramStep {
       return wide(true);
     }
     arithmetic_.group = groups->like_groups();
-    line_norms_squared_ = groups->line_norms_squared();
     arithmetic_.reduction_unit = kWide;
     sums_ = "gram32";
     return values_of(groups->matrix(), true);
@@ -149,6 +156,7 @@ class GramStep {
   Finding wide(bool may_reduce_narrow) {
     WorkArray<double> gram(workspace_, plan_.short_side * plan_.short_side, "the Gram matrix");
     form_gram(reader_, plan_, change_, workspace_, gram.data(), report_.seconds_gram);
+    sums_seen_ = {};
     arithmetic_ = {.unit = kWide, .depth = plan_.chunk, .reduction_unit = kWide};
     sums_ = "gram64";
     return reader_.finite() ? values_of(gram, may_reduce_narrow) : nothing();
@@ -186,7 +194,9 @@ class GramStep {
          .gram_norm_squared = found_.gram_norm_squared,
          .diagonal_norm_squared = squared(diagonal_.norm_squared),
          .largest_diagonal = std::ldexp(diagonal_.largest, -2 * scale()),
-         .line_norms_squared = squared(line_norms_squared_),
+         .line_norms_squared = squared(sums_seen_.line_norms_squared),
+         .diagonal_rounding = sums_seen_.diagonal_rounding,
+         .aligned_norm_squared = squared(sums_seen_.aligned_norm_squared),
          .passes_norm_squared = squared(norms.passes),
          .narrow_passes_norm_squared = squared(norms.narrow_passes),
          .narrow_norm_squared = squared(norms.narrow_norm_squared),
@@ -296,7 +306,7 @@ class GramStep {
   measure::GramArithmetic arithmetic_;
   const char* sums_ = "gram32";
   DiagonalNorms diagonal_;
-  double line_norms_squared_ = 0.0;  ///< 0: not looked at
+  FormedGram sums_seen_;
   std::vector<std::int64_t> lines_;  ///< of the short side, that are not zero
   Finding found_;
 };

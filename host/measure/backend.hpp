@@ -116,7 +116,8 @@ struct MatrixReport {
   double check_gram = std::numeric_limits<double>::quiet_NaN();
   /// Largest error of a value of `sigma` that the route answers for, in its units; NaN: unknown.
   double sigma_error = std::numeric_limits<double>::quiet_NaN();
-  bool tail_reliable = true;  ///< false: sigma_min, condition, numerical rank, trace_log become NaN
+  /// False: what depends on the smallest values becomes NaN (derive_metrics).
+  bool tail_reliable = true;
   bool escalated = false;
   std::string method;                     ///< "gram32+trd32+cpu", ... (results contract)
   std::optional<SpectrumBounds> bounds;   ///< fast mode

@@ -99,17 +99,21 @@ std::optional<std::int64_t> lost_values(const Finding& found, const Situation& s
   return std::nullopt;
 }
 
-/// The same of a float64 Gram in `strict`: a negative eigenvalue, or values beyond a condition of
-/// 10 p, counted with a margin of two.
-std::optional<std::int64_t> lost_beyond_gram64(const Finding& found) {
+/// The same of a float64 Gram in `strict`: values whose stated error exceeds the promise; and where
+/// an eigenvalue is negative, or values lie beyond a condition of 10 p, those, counted with a
+/// margin of two. The condition alone does not do: where many values lie near s_1/(10 p), rounding
+/// mixes them, and each errs by more than one alone would.
+std::optional<std::int64_t> lost_beyond_gram64(const Finding& found, const Situation& situation) {
   const double reach = reach_of_gram64(found.sigma);
   const auto p = static_cast<std::int64_t>(found.sigma.size());
+  const std::optional<std::int64_t> unknown = lost_values(found, situation);
   if (!found.negative && (found.zero_rows >= p || condition_of(found) <= reach)) {
-    return std::nullopt;
+    return unknown;
   }
   const double least = 2.0 * found.sigma.front() / reach;
-  return std::count_if(found.sigma.begin(), found.sigma.end(),
-                       [&](double value) { return value < least; });
+  const std::int64_t beyond = std::count_if(found.sigma.begin(), found.sigma.end(),
+                                            [&](double value) { return value < least; });
+  return std::max(beyond, unknown.value_or(0));
 }
 
 /// True where there are the largest values alone, with bounds of their own.
@@ -183,7 +187,7 @@ Verdict doubt_full(const Finding& found, const Situation& situation, const Matri
     return after(found, situation, 0);
   }
   const std::optional<std::int64_t> lost = situation.is_strict && situation.step == Step::kGram64
-                                               ? lost_beyond_gram64(found)
+                                               ? lost_beyond_gram64(found, situation)
                                                : lost_values(found, situation);
   return lost ? after(found, situation, *lost) : Verdict{};
 }
@@ -201,24 +205,33 @@ Verdict doubt(const Finding& found, const Situation& situation, const MatrixRepo
   return doubt_full(found, situation, report);
 }
 
-/// Error of every square that the bounds of `fast` allow for.
-double square_error(const Finding& found, const Situation& situation, const MatrixReport& report) {
+/// Error of every square that the bounds of `fast` allow for. Of a float32 Gram that of each value,
+/// as it is stated: what one value far above all others rounds is not charged to each of them.
+std::vector<double> square_errors(const Finding& found, const Situation& situation,
+                                  const MatrixReport& report) {
   const double largest = report.sigma.front();
   if (situation.step == Step::kGram32) {
-    return matrix_error(situation.p(), largest, found.rounding);
+    const std::span<const double> sigma = report.sigma;
+    const std::size_t zeros = std::min(static_cast<std::size_t>(found.zero_rows), sigma.size());
+    std::vector<double> errors =
+        eigenvalue_errors(sigma.first(sigma.size() - zeros), found.rounding);
+    errors.resize(sigma.size(), 0.0);
+    return errors;
   }
   // Rounding moves an eigenvalue of a Gram by `sum_terms` roundings of |W|^T |W|, whose norm is at
   // most F2, and the solver by a small multiple of p eps lambda_1; 100 p is twice LAPACK's test
   // threshold. Source: Weyl's inequality; Higham 2002, section 3.5.
-  return kEps64 * (situation.sum_terms * report.moments.sum_squares +
-                   100.0 * static_cast<double>(situation.p()) * largest * largest);
+  return std::vector<double>(
+      report.sigma.size(),
+      kEps64 * (situation.sum_terms * report.moments.sum_squares +
+                100.0 * static_cast<double>(situation.p()) * largest * largest));
 }
 
 void set_bounds(const Finding& found, const Situation& situation, MatrixReport& report) {
   if (has_top_alone(found, situation)) {
     report.bounds = found.bounds;
   } else if (report.sigma.front() > 0.0) {
-    report.bounds = bounds_of_spectrum(report.sigma, square_error(found, situation, report),
+    report.bounds = bounds_of_spectrum(report.sigma, square_errors(found, situation, report),
                                        report.moments.sum_squares);
   }
 }
@@ -374,7 +387,7 @@ Verdict judge_draw(const Finding& found, const Situation& situation) {
     return {.next = Step::kGram64};
   }
   if (situation.step == Step::kGram64 && situation.mode == Mode::kStrict) {
-    const std::optional<std::int64_t> lost = is_lost ? 0 : lost_beyond_gram64(found);
+    const std::optional<std::int64_t> lost = is_lost ? 0 : lost_beyond_gram64(found, situation);
     if (lost) {
       return {.next = Step::kQr, .lost = *lost};
     }

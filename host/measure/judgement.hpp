@@ -7,7 +7,8 @@
 //   kGram32   not converged, a check; `default`: a value known too badly    kTail, kGram64
 //             `fast`: bounds further apart than 1e-5                        kGram64
 //   kGram64   not converged, a check; `default`: a value known too badly    kTail, kQr
-//             `strict`: negative, condition above 10 p                      kTail, kQr
+//             `strict`: negative, condition above 10 p, a value known too   kTail, kQr
+//             badly
 //   kTail     a value known too badly still                                 what it came to help:
 //   the
 //                                                                           step after that

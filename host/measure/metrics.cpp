@@ -342,13 +342,18 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
   set_sums(spectrum, values);
   set_hill(spectrum, values);
   set_power_law(spectrum, values);
-  set_noise_comparison(spectrum, values);
-  set_theta(spectrum, report.sigma_error, values, reason);
+  if (report.tail_reliable) {
+    set_noise_comparison(spectrum, values);
+    set_theta(spectrum, report.sigma_error, values, reason);
+  }
   values[Metric::kSigmaMin] = spectrum.sigma.back();
   values[Metric::kConditionNumber] = ratio(spectrum.sigma.front(), spectrum.sigma.back());
   if (!report.tail_reliable) {
+    // What every value enters with a weight of its own, however small it is. Comparisons with noise
+    // rest on the median, which may be among what is lost; fits leave out what is within the error.
     for (const Metric metric :
-         {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog}) {
+         {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog,
+          Metric::kNuclearNorm, Metric::kEffectiveRankSigma}) {
       values[metric] = kNaN;
     }
     add_reason_once(reason, "tail not reliable");

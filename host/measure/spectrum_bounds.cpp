@@ -104,7 +104,8 @@ SpectrumBounds certified_bounds(const CertificateInput& input, std::span<const U
   return bounds;
 }
 
-SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, double error, double sum_squares) {
+SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, std::span<const double> errors,
+                                  double sum_squares) {
   const auto count =
       static_cast<std::size_t>(std::min(kFastValues, static_cast<std::int64_t>(sigma.size())));
   std::vector<double> squares;
@@ -112,11 +113,12 @@ SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, double error, d
   for (std::size_t i = 0; i < count; ++i) {
     squares.push_back(sigma[i] * sigma[i]);
   }
-  return bounds_between(squares, squares, error, sum_squares);
+  return bounds_between(squares, squares, errors, sum_squares);
 }
 
 SpectrumBounds bounds_between(std::span<const double> lower, std::span<const double> upper,
-                              double error, double sum_squares) {
+                              std::span<const double> errors, double sum_squares) {
+  expects(errors.size() >= lower.size(), "an error of every value");
   SpectrumBounds bounds = unproved_bounds();
   double least = 0.0;
   double most = 0.0;
@@ -124,16 +126,15 @@ SpectrumBounds bounds_between(std::span<const double> lower, std::span<const dou
   for (std::size_t index = 0; index < bounded_count(); ++index) {
     const auto k = static_cast<std::size_t>(bounded_k(index));
     for (; summed < std::min(k, lower.size()); ++summed) {
-      least += lower[summed];
-      most += upper[summed];
+      least += lower[summed] - errors[summed];
+      most += upper[summed] + errors[summed];
     }
-    const double slack = static_cast<double>(summed) * error;
-    bounds.var_at_k_lower[index] = std::max(0.0, (least - slack) / sum_squares);
-    bounds.var_at_k_upper[index] = std::min(1.0, (most + slack) / sum_squares);
+    bounds.var_at_k_lower[index] = std::max(0.0, least / sum_squares);
+    bounds.var_at_k_upper[index] = std::min(1.0, most / sum_squares);
   }
-  bounds.stable_rank_lower = std::max(1.0, sum_squares / (upper[0] + error));
-  bounds.stable_rank_upper =
-      std::max(1.0, sum_squares / std::max(lower[0] - error, std::numeric_limits<double>::min()));
+  bounds.stable_rank_lower = std::max(1.0, sum_squares / (upper[0] + errors[0]));
+  bounds.stable_rank_upper = std::max(
+      1.0, sum_squares / std::max(lower[0] - errors[0], std::numeric_limits<double>::min()));
   return bounds;
 }
 

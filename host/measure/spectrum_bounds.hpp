@@ -66,12 +66,13 @@ SpectrumBounds certified_bounds(const CertificateInput& input, std::span<const U
 
 /// Everything NaN: nothing was proved.
 SpectrumBounds unproved_bounds();
-/// Bounds when all values are known to within `error` each (of s^2).
-SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, double error, double sum_squares);
+/// Bounds when every value's square is known to within its own of `errors`.
+SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, std::span<const double> errors,
+                                  double sum_squares);
 
-/// Bounds when every value s^2 lies between `lower` and `upper` (descending) to within `error`.
+/// Bounds when every value s^2 lies between `lower` and `upper` (descending) to within its error.
 SpectrumBounds bounds_between(std::span<const double> lower, std::span<const double> upper,
-                              double error, double sum_squares);
+                              std::span<const double> errors, double sum_squares);
 
 /// True where var_at_k for k <= 64 and the stable rank are known to 1e-5.
 bool is_tight(const SpectrumBounds& bounds);

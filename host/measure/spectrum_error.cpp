@@ -3,7 +3,7 @@
 // from gram_rounding():
 //
 //   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone)
-//                    + (4 u + 4 repeated + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
+//                    + (10 u + 4 repeated + 2 biased + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
 //
 // 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
 // and the factors in gram_rounding() are set by comparison with float64 LAPACK over a dozen laws of
@@ -22,10 +22,15 @@ namespace {
 
 constexpr double kAlone = 10.0;
 constexpr double kTogether = 4.0;
-constexpr double kOwnRoundings = 4.0;
+/// Of a value itself: a reflector whose factor is rounded is not quite orthogonal and stretches
+/// what it turns, by 2.2 roundings rms where one value holds most of the norm (an outlier row).
+constexpr double kOwnRoundings = 10.0;
+/// Of what a large cluster shares.
+constexpr double kSharedRoundings = 4.0;
 /// Of `lone` and of `repeated`: twice what occurs (docs/sigma-error.md).
 constexpr double kLone = 8.0;
 constexpr double kRepeated = 4.0;
+constexpr double kBiased = 2.0;
 /// Of the largest eigenvalue, by the float64 stages behind every reduction, and by the bias of a
 /// float64 diagonal.
 constexpr double kFloor = 12.0 * 0x1p-52;
@@ -43,7 +48,7 @@ double error_of_cluster(std::int64_t others, const Rounding& rounding) {
 
 double own_error(std::size_t p, const Rounding& rounding) {
   return kOwnRoundings * rounding.relative + kRepeated * rounding.repeated +
-         kOwnFloor * std::sqrt(static_cast<double>(p));
+         kBiased * rounding.biased + kOwnFloor * std::sqrt(static_cast<double>(p));
 }
 
 /// In what share the diagonal of a p x p Gram holds the spread of its eigenvalues, less what it
@@ -103,7 +108,7 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
   for (std::size_t i = 0; i < lambda.size(); ++i) {
     const std::int64_t mixed = is_everywhere ? most : others[i];
     errors.push_back(error_of_cluster(mixed, rounding) +
-                     (is_everywhere ? kOwnRoundings * share * shared : 0.0) +
+                     (is_everywhere ? kSharedRoundings * share * shared : 0.0) +
                      own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
   }
   return errors;
@@ -112,6 +117,18 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
   return error_of_cluster(p, rounding) +
          (own_error(static_cast<std::size_t>(p), rounding) + kFloor) * largest * largest;
+}
+
+std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
+                                   const Rounding& rounding) {
+  const double mixed = error_of_cluster(p, rounding);
+  const double own = own_error(static_cast<std::size_t>(p), rounding);
+  std::vector<double> errors;
+  errors.reserve(squares.size());
+  for (const double square : squares) {
+    errors.push_back(mixed + own * square + kFloor * squares.front());
+  }
+  return errors;
 }
 
 double root_error(double s, double error) {
@@ -138,13 +155,16 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   // / 3) u times that, up to sqrt(depth) where one line has all. Adding piece k rounds an entry
   // that has grown to k / pieces of its size ||G||_F / p: sqrt(pieces) of that in all, or in groups
   // of g pieces that each begin at zero g / sqrt(pieces). A pass of the reduction rounds entries of
-  // the size of what is left. Factors: docs/sigma-error.md.
+  // the size of what is left. Factors: docs/sigma-error.md. Of the sums of one sign both terms are
+  // a guess, and the diagonal knows better.
   const double norm = std::sqrt(norms.gram_norm_squared);
   const double products =
       0.25 * arithmetic.unit * norms.sum_squares / order * std::sqrt(uneven / pieces);
   const double aligned = 0.29 * arithmetic.unit * norm / order *
                          std::sqrt(depth * std::min(uneven / (3.0 * pieces), 1.0));
   const double additions = 0.6 * arithmetic.unit * in_group * norm / order / std::sqrt(pieces);
+  const double seen = norms.diagonal_rounding * std::sqrt(norms.aligned_norm_squared) / order;
+  const double one_sign = std::max(std::hypot(aligned, additions), seen);
   const auto passes_error = [&](double unit, double norm_squared) {
     return 2.8 * unit * std::sqrt(norm_squared) / order;
   };
@@ -154,15 +174,19 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   const double unit = std::max({arithmetic.unit, arithmetic.reduction_unit, narrow_unit});
   const double lines = std::sqrt(diagonal_share(order, unit, norms));
   const double passes = std::max(order / kPassWidth, 1.0);
-  return {.entry = std::sqrt(products * products + aligned * aligned + additions * additions +
-                             reduction * reduction + narrow * narrow),
-          .relative = unit,
-          .lone = lines *
-                  (std::max(arithmetic.unit, arithmetic.reduction_unit) * norms.largest_diagonal +
+  return {
+      .entry = std::sqrt(products * products + one_sign * one_sign + reduction * reduction +
+                         narrow * narrow),
+      .relative = unit,
+      .lone =
+          lines * (std::max(arithmetic.unit, arithmetic.reduction_unit) * norms.largest_diagonal +
                    narrow_unit * norms.narrow_largest_diagonal),
-          .repeated = lines * std::max(arithmetic.reduction_unit, narrow_unit) * std::sqrt(passes),
-          .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
-          .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
+      .repeated = lines * std::max(arithmetic.reduction_unit, narrow_unit) * std::sqrt(passes),
+      .biased = norms.gram_norm_squared > 0.0
+                    ? norms.diagonal_rounding * norms.aligned_norm_squared / norms.gram_norm_squared
+                    : 0.0,
+      .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
+      .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
 }
 
 double passes_norm_squared(std::int64_t p, double gram_norm_squared) {

@@ -17,6 +17,11 @@
 // spectrum has of unequal values (1 there, 2/p for eigenvectors in any direction, where it is
 // left out), and as `repeated` what every pass does to a value's own line.
 //
+// Sums of one sign (weights with a mean, lines that are nearly parallel, outlier rows) of weights
+// with few bits do not round at random: a square is 0, 1 or 4 mod 8, and equal terms round alike.
+// How much they did is seen on the diagonal, whose exact sums are known: where it is more than the
+// model says, the entries that are sums of one sign are taken to have rounded as much.
+//
 // Where one cluster holds more than an eighth of all values (a matrix that is nearly a multiple of
 // the identity, or of low rank above a flat floor) rounding is less random: its count is then taken
 // for every value, and roundings of the largest value in its share. docs/sigma-error.md has all of
@@ -36,6 +41,7 @@ struct Rounding {
   double relative = 0.0;  ///< of the arithmetic that made it: 2^-24, 2^-53
   double lone = 0.0;      ///< of one entry of the diagonal that stays on one value, units of s^2
   double repeated = 0.0;  ///< of a value's own line by all passes, relative to the value
+  double biased = 0.0;    ///< of sums whose terms have one sign, relative to the value
   /// What a cluster of many values shares: relative to the largest value, and in units of s^2.
   double shared_relative = 0.0;
   double shared = 0.0;
@@ -46,6 +52,12 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
 
 /// Bound of |E|_2, for what is to hold for all values at once. `largest` is s_1.
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding);
+
+/// Error of each of the largest eigenvalues `squares` (descending) of a p x p matrix, in their
+/// units, whatever the others are: E may mix each with all, but what goes with a value's own size
+/// goes with that alone.
+std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
+                                   const Rounding& rounding);
 
 /// Largest |sqrt(l) - s| over l >= 0 within `error` of s^2.
 double root_error(double s, double error);
@@ -71,6 +83,12 @@ struct GramNorms {
   double largest_diagonal = 0.0;       ///< its largest entry
   /// Sum over the lines of the long side of ||line||^4; 0: taken for lines that are all alike.
   double line_norms_squared = 0.0;
+  /// What the exact diagonal says of float32 sums of one sign: the rms of how much they rounded,
+  /// relative to themselves. 0: not looked at.
+  double diagonal_rounding = 0.0;
+  /// Sum over the entries off the diagonal of G_ij^2 cos_ij^2, cos_ij = G_ij / sqrt(G_ii G_jj): the
+  /// part of ||G||_F^2 whose sums are of one sign.
+  double aligned_norm_squared = 0.0;
   /// Sum over the passes of the reduction of ||what is left of G||_F^2: each pass rounds that.
   double passes_norm_squared = 0.0;
   /// The same of the passes that follow in float32; and of what they reduce, the squared Frobenius

@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -220,6 +221,10 @@ std::vector<Case> cases(std::size_t n) {
   return all;
 }
 
+std::vector<double> no_errors(double, std::span<const double> largest) {
+  return std::vector<double>(largest.size(), 0.0);
+}
+
 TEST(PartialBand, BoundsHoldWhereverItEnds) {
   constexpr std::int64_t kOrder = 700;
   int early = 0;
@@ -237,7 +242,7 @@ TEST(PartialBand, BoundsHoldWhereverItEnds) {
                       .sum_squares = trace,
                       .norm_squared = squares,
                       .room = matrix.data(),
-                      .error = [](double, double) { return 0.0; }},
+                      .errors = no_errors},
                      workspace);
       std::vector<double> d(kOrder), e(kOrder);
       Room room(kOrder);
@@ -278,7 +283,10 @@ TEST(PartialBand, RoundingThatTakesAllThePromiseLeavesNoEarlyEnd) {
          .sum_squares = std::accumulate(values.begin(), values.end(), 0.0),
          .norm_squared = std::inner_product(values.begin(), values.end(), values.begin(), 0.0),
          .room = matrix.data(),
-         .error = [=](double, double) { return error; }},
+         .errors =
+             [=](double, std::span<const double> largest) {
+               return std::vector<double>(largest.size(), error);
+             }},
         workspace);
     std::vector<double> d(kOrder), e(kOrder);
     Room room(kOrder);

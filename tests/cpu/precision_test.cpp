@@ -2,9 +2,12 @@
 // round, for spectra that are known.
 #include "cpu/plan/precision.hpp"
 
+#include "cpu/cpu_routes.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/plan/svd_plan.hpp"
+#include "decode/encoding.hpp"
+#include "measure/backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>
@@ -212,7 +215,7 @@ TEST(GroupSums, HoldWhatOneSumOfFloat32Loses) {
                        .rows = 256,
                        .cols = kSide,
                        .first = first};
-    groups.see(tile);
+    groups.see(tile, 0.0);
     add_to_gram(tile, true, partial.data());
     add_to_gram(tile, true, one_sum.data());
     groups.added(256);
@@ -230,6 +233,17 @@ TEST(GroupSums, HoldWhatOneSumOfFloat32Loses) {
     }
   }
   EXPECT_LT(grouped_error, 0.25 * plain_error);
+}
+
+// Outlier rows behind the first group are seen, and so is the rounding of sums of one sign, in
+// every pass of float32 sums: by the library, by vector instructions or by tiles.
+TEST(FormGram, SaysWhatItSawOfLinesAndOfSumsOfOneSign) {
+  constexpr std::int64_t kRows = 4096;
+  constexpr std::int64_t kSide = 128;
+  FloatMatrix matrix = test::gaussian_matrix(kRows, kSide, 3, 0.02);
+  for (std::int64_t c = 0; c < kSide; ++c) {
+    matrix.at(1100, c) *= 100.0F;
+  }
   double lines = 0.0;
   for (std::int64_t r = 0; r < kRows; ++r) {
     double line = 0.0;
@@ -238,7 +252,29 @@ TEST(GroupSums, HoldWhatOneSumOfFloat32Loses) {
     }
     lines += line * line;
   }
-  EXPECT_NEAR(groups.line_norms_squared(), lines, 1e-12 * lines);
+  for (const bool is_turned : {false, true}) {
+    const FloatMatrix stored = is_turned ? test::transposed(matrix) : matrix;
+    const decode::EncodedMatrix view =
+        decode::float32_view(stored.values.data(), stored.rows, stored.cols);
+    const auto input = measure::make_memory_input(view);
+    const SvdPlan plan = plan_svd({.rows = stored.rows,
+                                   .cols = stored.cols,
+                                   .encoding = view.encoding,
+                                   .options = {.escalate = false}});
+    Workspace workspace(plan.workspace_bytes);
+    TileReader reader(*input, plan, workspace);
+    TileChange change;
+    std::vector<float> gram(kSide * kSide);
+    double seconds = 0.0;
+    const FormedGram formed = form_gram(reader, plan, change, workspace, gram.data(), seconds);
+    EXPECT_EQ(formed.depth, 256);
+    EXPECT_NEAR(formed.line_norms_squared, lines, 1e-12 * lines);
+    const double norm_squared = symmetric_norm_squared(gram.data(), kSide);
+    EXPECT_GT(formed.aligned_norm_squared, 0.05 * norm_squared) << "one row has half of it";
+    EXPECT_LT(formed.aligned_norm_squared, norm_squared);
+    EXPECT_GT(formed.diagonal_rounding, 0x1p-26);
+    EXPECT_LT(formed.diagonal_rounding, 0x1p-19);
+  }
 }
 
 }  // namespace

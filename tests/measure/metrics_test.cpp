@@ -160,8 +160,11 @@ TEST(DeriveMetricsTest, UnreliableTailIsNanAndTheRestStays) {
   const MetricValues values = derive_metrics(150, 400, report, Mode::kDefault, reason);
   EXPECT_EQ(reason, "check alarm; tail not reliable");
   for (const Metric metric :
-       {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog}) {
-    EXPECT_TRUE(std::isnan(values[metric]));
+       {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog,
+        Metric::kNuclearNorm, Metric::kEffectiveRankSigma, Metric::kMpScale, Metric::kMpOutliers,
+        Metric::kMpLowerOutliers, Metric::kMpKs, Metric::kTheta, Metric::kSignal, Metric::kRankEdge,
+        Metric::kRankGd}) {
+    EXPECT_TRUE(std::isnan(values[metric])) << metric_rows()[static_cast<std::size_t>(metric)].name;
   }
   EXPECT_EQ(values[Metric::kRank90], 95.0);
   EXPECT_FALSE(std::isnan(values[Metric::kEffectiveRank]));

@@ -2,12 +2,15 @@
 // and of unequal norm among them, in which rounding does not average out.
 #include "backend_fixture.hpp"
 #include "error_kinds.hpp"
+#include "error_laws.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 namespace vindex::test::sigma_error_test {
 namespace {
@@ -121,6 +124,60 @@ TEST_P(SigmaError, TheBiasOfTheDiagonalIsNotGivenToOtherEntries) {
   }
   const auto reference = reference_singular_values(matrix);
   EXPECT_LE(ratio_of(matrix, reference, with_mode(Mode::kDefault, false)), 0.5);
+}
+
+// Laws that the model was not fitted to, as they are stored: what `error_table --laws` prints, in
+// small. Short sides below those of float64 keep float32 by request alone.
+TEST_P(SigmaError, IsNotExceededByLawsOfWeightsInAnyEncoding) {
+  if (is_emulated()) {
+    GTEST_SKIP() << "minutes in the emulation";
+  }
+  const std::int64_t n = GetParam() == kEmulatedTiles ? 1536 : 4096;
+  const std::int64_t p = GetParam() == kEmulatedTiles ? 128 : 160;
+  for (const ErrorLaw& law : error_laws()) {
+    const FloatMatrix drawn = law.make(n, p, 1);
+    for (const LawEncoding& encoding : law_encodings()) {
+      if (GetParam() == kEmulatedTiles && std::string(encoding.name) == "F32") {
+        continue;  // goes through the library
+      }
+      const StoredLaw matrix = stored_law(drawn, encoding.encoding);
+      const auto reference = reference_singular_values(matrix.decoded);
+      for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {
+        const auto input = measure::make_memory_input(matrix.stored.view());
+        measure::MatrixInput* const batch[] = {input.get()};
+        std::vector<MatrixReport> out(1);
+        backend_->measure(batch, with_mode(mode, false), 0, out);
+        ASSERT_EQ(out[0].status, measure::Status::kMeasured) << out[0].reason;
+        const LawError error = law_error(out[0].sigma, reference, out[0].sigma_error);
+        EXPECT_LE(error.of_stated, 1.0)
+            << law.name << ", " << encoding.name << ", " << out[0].method;
+        if (mode == Mode::kStrict) {
+          EXPECT_LE(error.of_strict, 1.0) << law.name << ", " << encoding.name;
+        }
+      }
+    }
+  }
+}
+
+// `strict` looks at the error that it would state: where many values lie near s_1/(10 p), a float64
+// Gram matrix holds the condition and not the promise.
+TEST_P(SigmaError, StrictKeepsItsPromiseWhereManyValuesLieAtTheEndOfAGram) {
+  if (is_emulated()) {
+    GTEST_SKIP() << "minutes in the emulation";
+  }
+  constexpr std::int64_t kP = 300;
+  for (const std::int64_t many : {30, 270}) {
+    std::vector<double> values(kP, 1.0);
+    for (std::int64_t i = 0; i < many; ++i) {
+      values[static_cast<std::size_t>(kP - 1 - i)] = 1.0 / (9.6 * kP);
+    }
+    const FloatMatrix matrix = matrix_with_spectrum(2 * kP, kP, values, 3);
+    const MatrixReport report = measure_floats(matrix, with_mode(Mode::kStrict));
+    const LawError error =
+        law_error(report.sigma, reference_singular_values(matrix), report.sigma_error);
+    EXPECT_LE(error.of_strict, 1.0) << report.method;
+    EXPECT_LE(report.sigma_error, 50.0 * kP * 0x1p-52 * report.sigma[0]) << report.method;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, SigmaError, every_backend(),

@@ -14,9 +14,35 @@ TEST(SpectrumError, AValueAloneAnswersForItsEntriesAndItself) {
   const Rounding rounding = {.entry = 1e-9, .relative = 1e-7};
   const std::vector<double> errors =
       eigenvalue_errors(std::vector<double>{1.0, 0.5, 0.1, 0.01, 0.001}, rounding);
-  EXPECT_NEAR(errors[0], 1e-8 + 4e-7, 1e-12);
-  EXPECT_NEAR(errors[1], 1e-8 + 1e-7, 1e-12);
-  EXPECT_NEAR(errors[3], 1e-8 + 4e-11, 1e-12);
+  EXPECT_NEAR(errors[0], 1e-8 + 1e-6, 1e-12);
+  EXPECT_NEAR(errors[1], 1e-8 + 2.5e-7, 1e-12);
+  EXPECT_NEAR(errors[3], 1e-8 + 1e-10, 1e-12);
+}
+
+// What goes with a value's own size is not charged to the others, whatever they are mixed with.
+TEST(SpectrumError, TheLargestAnswerForThemselvesAndForAnyMixing) {
+  const Rounding rounding = {.entry = 1e-9, .relative = 1e-7};
+  const std::vector<double> errors = largest_errors(std::vector<double>{1.0, 1e-4}, 100, rounding);
+  EXPECT_NEAR(errors[0], 5e-8 + 1e-6, 1e-12);
+  EXPECT_NEAR(errors[1], 5e-8 + 1e-10, 1e-12);
+}
+
+// Sums of one sign that rounded more than the model says are taken at their word.
+TEST(SpectrumError, TheDiagonalSaysHowMuchSumsOfOneSignRounded) {
+  GramNorms norms = {.sum_squares = 1.0, .gram_norm_squared = 1.0, .aligned_norm_squared = 1.0};
+  const GramArithmetic sums = {.reduction_unit = 0.0};
+  const Rounding silent = gram_rounding(sums, 1000, 16384, norms);
+  EXPECT_EQ(silent.biased, 0.0);
+  norms.diagonal_rounding = 1e-8;
+  EXPECT_EQ(gram_rounding(sums, 1000, 16384, norms).entry, silent.entry) << "less than the model";
+  norms.diagonal_rounding = 1e-5;
+  const Rounding biased = gram_rounding(sums, 1000, 16384, norms);
+  EXPECT_NEAR(biased.entry, 1e-8, 1e-10);
+  EXPECT_EQ(biased.biased, 1e-5);
+  EXPECT_NEAR(eigenvalue_errors(std::vector<double>{1.0}, biased)[0],
+              10.0 * (biased.entry + biased.relative) + 2e-5, 1e-9);
+  norms.aligned_norm_squared = 1e-6;
+  EXPECT_NEAR(gram_rounding(sums, 1000, 16384, norms).biased, 1e-11, 1e-16);
 }
 
 TEST(SpectrumError, AClusterAnswersForItsNumber) {

@@ -5,6 +5,7 @@
 #include "simd_gram_bf16.hpp"
 #include "split_gram.hpp"
 
+#include "core/integers.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
 
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace vindex::cpu {
 namespace {
@@ -26,18 +28,22 @@ constexpr int kSafeExponent = 30;
 /// entries by their squared cosine: it is that of sums of one sign, so it is in full where two
 /// lines are nearly parallel, and their small difference lives by its being equal. Sums of both
 /// signs stay small while they grow and have none; taking it from them too would be an error of its
-/// own, the same multiple of every entry off the diagonal.
+/// own, the same multiple of every entry off the diagonal. What the sums of one sign were seen to
+/// round, and how much of the matrix they are, goes to `formed`.
 template <typename Real>
-void set_diagonal(WorkArray<double>& norms, Real* gram) {
+void set_diagonal(WorkArray<double>& norms, Real* gram, FormedGram& formed) {
   const std::int64_t p = norms.size();
   WorkArray<double>& share = norms;  // becomes half the relative bias, once the sum is placed
+  double rounding_squared = 0.0;
   for (std::int64_t i = 0; i < p; ++i) {
     Real& entry = gram[i * p + i];
     const double rounded = static_cast<double>(entry);
     const double exact = norms[i];
     entry = static_cast<Real>(exact);
     share[i] = rounded > 0.0 && std::isfinite(exact) ? 0.5 * (exact / rounded - 1.0) : 0.0;
+    rounding_squared += 4.0 * share[i] * share[i];
   }
+  double aligned = 0.0;
   for (std::int64_t j = 0; j < p; ++j) {
     const auto own = static_cast<double>(gram[j * p + j]);
     for (std::int64_t i = 0; i < j; ++i) {
@@ -45,9 +51,12 @@ void set_diagonal(WorkArray<double>& norms, Real* gram) {
       const double norms_squared = own * static_cast<double>(gram[i * p + i]);
       const double cosine_squared =
           norms_squared > 0.0 ? std::min(1.0, entry * entry / norms_squared) : 0.0;
+      aligned += 2.0 * entry * entry * cosine_squared;
       gram[j * p + i] = static_cast<Real>(entry + entry * cosine_squared * (share[i] + share[j]));
     }
   }
+  formed.diagonal_rounding = std::sqrt(rounding_squared / static_cast<double>(p));
+  formed.aligned_norm_squared = aligned;
 }
 
 /// One pass that fills the upper triangle of a matrix.
@@ -71,9 +80,9 @@ class GramPass {
     }
   }
 
-  /// Returns the depth of sums (measure::GramArithmetic::depth). Rubbish where a weight is not
-  /// finite.
-  std::int64_t run(TileReader& reader, const TileChange& change) {
+  /// Rubbish where a weight is not finite.
+  FormedGram run(TileReader& reader, const TileChange& change) {
+    formed_ = {};
     std::fill_n(gram_, plan_.short_side * plan_.short_side, Real{0});
     std::fill_n(norms_.data(), norms_.size(), 0.0);
     if (groups_ != nullptr) {
@@ -85,7 +94,8 @@ class GramPass {
     if (reader.finite()) {
       finish();
     }
-    return exact_in_bf16_.value_or(false) ? kBf16Depth : plan_.chunk;
+    formed_.depth = exact_in_bf16_.value_or(false) ? kBf16Depth : plan_.chunk;
+    return formed_;
   }
 
  private:
@@ -97,8 +107,9 @@ class GramPass {
     const Stopwatch watch(seconds_);
     if constexpr (!kWide) {
       add_short_norms(tile, plan_.row_slabs, norms_.data());
+      add_line_norms(tile);
       if (groups_ != nullptr) {
-        groups_->see(tile);
+        groups_->see(tile, formed_.line_norms_squared);
       }
     }
     if (tile.encoded == nullptr) {
@@ -108,6 +119,16 @@ class GramPass {
     }
     if (!*exact_in_bf16_ && needs_products()) {
       add(tile);
+    }
+  }
+
+  /// A few outlier lines anywhere round like all of them together (measure::GramNorms).
+  void add_line_norms(const Tile& tile) {
+    // The lines of the long side are those of the short side of the tile turned.
+    line_norms_.assign(as_size(plan_.row_slabs ? tile.rows : tile.cols), 0.0);
+    add_short_norms(tile, !plan_.row_slabs, line_norms_.data());
+    for (const double norm : line_norms_) {
+      formed_.line_norms_squared += norm * norm;
     }
   }
 
@@ -164,9 +185,9 @@ class GramPass {
         groups_->finish();
       }
       if (groups_ != nullptr && groups_->kind() == GramSums::kGrouped) {
-        set_diagonal(norms_, groups_->matrix().data());
+        set_diagonal(norms_, groups_->matrix().data(), formed_);
       } else if (needs_products()) {
-        set_diagonal(norms_, gram_);
+        set_diagonal(norms_, gram_, formed_);
       }
     }
   }
@@ -185,13 +206,15 @@ class GramPass {
   Workspace& workspace_;
   double& seconds_;
   WorkArray<double> wide_, norms_;
+  FormedGram formed_;
+  std::vector<double> line_norms_;
   WorkArray<std::byte> packed_;
   std::optional<bool> exact_in_bf16_;  ///< nothing before the first tile
 };
 
 template <typename Real>
-std::int64_t accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                        Workspace& workspace, Real* gram, GroupSums* groups, double& seconds) {
+FormedGram accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                      Workspace& workspace, Real* gram, GroupSums* groups, double& seconds) {
   return GramPass<Real>(plan, change, gram, groups, workspace, seconds).run(reader, change);
 }
 
@@ -206,17 +229,17 @@ int gram_scale_exponent(double max_abs) {
   return std::abs(exponent) <= kSafeExponent ? 0 : std::clamp(-exponent, -126, 126);
 }
 
-std::int64_t form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change,
-                       Workspace& workspace, float* gram, double& seconds, GroupSums* groups) {
-  const std::int64_t depth = accumulate(reader, plan, change, workspace, gram, groups, seconds);
+FormedGram form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change,
+                     Workspace& workspace, float* gram, double& seconds, GroupSums* groups) {
+  const FormedGram formed = accumulate(reader, plan, change, workspace, gram, groups, seconds);
   if (!reader.finite() || change.scale_exponent != 0) {
-    return depth;
+    return formed;
   }
   // Weights far from 1 are rare, so the first pass does not wait for a pass that finds the largest.
   // The largest weight is known only now.
   change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
   return change.scale_exponent == 0
-             ? depth
+             ? formed
              : accumulate(reader, plan, change, workspace, gram, groups, seconds);
 }
 

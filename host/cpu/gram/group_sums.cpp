@@ -72,7 +72,7 @@ GroupSums::GroupSums(const SvdPlan& plan, float* partial, Workspace& workspace)
 
 void GroupSums::begin() {
   waiting_ = 0;
-  line_norms_squared_ = first_line_norms_squared_ = 0.0;
+  first_line_norms_squared_ = 0.0;
   cubes_ = 0.0;
   group_ = first_group_rows(plan_.short_side, plan_.chunk);
   is_decided_ = false;
@@ -124,19 +124,10 @@ void GroupSums::take_group() {
   waiting_ = 0;
 }
 
-void GroupSums::see(const Tile& tile) {
-  if (is_decided_ && kind_ != GramSums::kGrouped) {
-    return;
-  }
-  // The lines of the long side are those of the short side of the tile turned.
-  line_norms_.assign(as_size(plan_.row_slabs ? tile.rows : tile.cols), 0.0);
-  add_short_norms(tile, !plan_.row_slabs, line_norms_.data());
-  for (const double norm : line_norms_) {
-    line_norms_squared_ += norm * norm;
-  }
+void GroupSums::see(const Tile& tile, double line_norms_squared) {
   // What is decided must not depend on how many tiles are seen at a time.
   if (tile.first < first_group_rows(plan_.short_side, plan_.chunk)) {
-    first_line_norms_squared_ = line_norms_squared_;
+    first_line_norms_squared_ = line_norms_squared;
   }
 }
 

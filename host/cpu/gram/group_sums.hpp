@@ -9,7 +9,6 @@
 #include "cpu/workspace.hpp"
 
 #include <cstdint>
-#include <vector>
 
 namespace vindex::cpu {
 
@@ -20,8 +19,8 @@ class GroupSums {
 
   /// Begins anew. `partial` is zero.
   void begin();
-  /// A tile that will be added.
-  void see(const Tile& tile);
+  /// A tile that will be added, the last of those over whose lines the sum of ||line||^4 is given.
+  void see(const Tile& tile, double line_norms_squared);
   /// So many more of the long side are in `partial`, which is zeroed where they were taken.
   void added(std::int64_t rows);
   /// All are.
@@ -35,8 +34,6 @@ class GroupSums {
   std::int64_t room() const;
   /// Rows of groups that are all alike (measure::GramArithmetic::group).
   std::int64_t like_groups() const { return cpu::like_groups(cubes_, plan_.long_side); }
-  /// Sum of ||line||^4 over the long side, of kGrouped (measure::GramNorms).
-  double line_norms_squared() const { return line_norms_squared_; }
   WorkArray<double>& matrix() { return wide_; }
 
  private:
@@ -49,8 +46,7 @@ class GroupSums {
   std::int64_t group_ = 0;
   std::int64_t waiting_ = 0;
   double cubes_ = 0.0;  ///< of the rows of every group taken
-  double line_norms_squared_ = 0.0, first_line_norms_squared_ = 0.0;
-  std::vector<double> line_norms_;
+  double first_line_norms_squared_ = 0.0;
   bool is_decided_ = false;
   GramSums kind_ = GramSums::kNarrow;
   WorkArray<double> wide_;

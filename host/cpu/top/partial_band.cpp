@@ -149,13 +149,14 @@ void TopProbe::end(std::span<const double> band) { set_passes(band, request_.ord
 
 double TopProbe::excess() const {
   double width = 0.0;
+  double rounding = 0.0;
   for (std::size_t i = 0; i < lower_.size(); ++i) {
     width += upper_[i] - lower_[i];
+    rounding += errors_[i];
   }
   const double first = upper_.front() - lower_.front();
-  const double room =
-      kAim * kTolerance * request_.sum_squares - 2.0 * static_cast<double>(kFastValues) * error_;
-  const double first_room = kAim * kTolerance * lower_.front() - 2.0 * error_;
+  const double room = kAim * kTolerance * request_.sum_squares - 2.0 * rounding;
+  const double first_room = kAim * kTolerance * lower_.front() - 2.0 * errors_.front();
   if (!(room > 0.0) || !(first_room > 0.0)) {
     return HUGE_VAL;
   }
@@ -189,7 +190,7 @@ bool TopProbe::wants_rest(std::span<const double> band, std::int64_t columns) {
   lower_ = top_of(band, columns, {});
   const double least = lower_.back();
   set_passes(band, columns);
-  error_ = request_.error(passes_, lower_.front());
+  errors_ = request_.errors(passes_, lower_);
   if (!(least > 0.0)) {
     next_look_ = columns + kBand;
     return false;

@@ -32,9 +32,9 @@ struct TopRequest {
   double sum_squares = 0.0;   ///< its trace: what shares are of
   double norm_squared = 0.0;  ///< ||G||_F^2
   float* room = nullptr;      ///< order x order; may be the matrix itself
-  /// Error of any eigenvalue by rounding, from the norms of the passes
-  /// (measure::GramNorms::passes_norm_squared) and the largest one.
-  std::function<double(double passes, double largest)> error;
+  /// Error of each of the largest eigenvalues by rounding, from the norms of the passes
+  /// (measure::GramNorms::passes_norm_squared) and those values.
+  std::function<std::vector<double>(double passes, std::span<const double> largest)> errors;
 };
 
 /// True where a reduction may end early enough to be worth the looks.
@@ -52,11 +52,11 @@ class TopProbe final : public TridiagonalProbe {
   void end(std::span<const double> band) override;
 
   /// Of a reduction that ended early, in units of the matrix: bounds of the values but for
-  /// rounding, descending, and the error by that. The norm of the passes is that of any.
+  /// rounding, descending, and the errors by that. The norm of the passes is that of any.
   const std::vector<double>& lower() const { return lower_; }
   const std::vector<double>& upper() const { return upper_; }
   double passes_norm_squared() const { return passes_; }
-  double error() const { return error_; }
+  const std::vector<double>& errors() const { return errors_; }
 
  private:
   /// Eigenvalues of the band with `corner` added to its last block, the largest ones, descending.
@@ -75,7 +75,8 @@ class TopProbe final : public TridiagonalProbe {
   double excess_there_ = 0.0;
   int failures_ = 0;
   std::vector<double> lower_, upper_;
-  double passes_ = 0.0, error_ = 0.0;
+  std::vector<double> errors_;
+  double passes_ = 0.0;
 };
 
 }  // namespace vindex::cpu
