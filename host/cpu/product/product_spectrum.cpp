@@ -189,8 +189,7 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
     report.reason = "the iteration for the singular values of the core did not converge";
     return report;
   }
-  // Products, QR of the factors and the bidiagonal form, each to a few p eps64.
-  report.sigma_error = 50.0 * static_cast<double>(core.rows) * 0x1p-52 * report.sigma.front();
+  report.sigma_error = product_error(chain, scale);
   report.status = measure::Status::kMeasured;
   const std::vector<double> errors(report.sigma.size(), report.sigma_error);
   const measure::SpectrumChecks checks = measure::check_spectrum(
