@@ -32,39 +32,13 @@ constexpr std::int64_t kDrawsTimesSize = 65536;
 constexpr std::int64_t kMinDraws = 1024;
 constexpr std::int64_t kMaxDraws = 16384;
 
-/// A chi-squared variable of `freedom` degrees. Source: Marsaglia and Tsang 2000, of
-/// gamma(freedom / 2); one degree is a squared normal.
-double chi_squared(std::int64_t freedom, DrawStream& stream) {
-  if (freedom == 1) {
-    const double x = stream.normal();
-    return x * x;
-  }
-  const double d = 0.5 * static_cast<double>(freedom) - 1.0 / 3.0;
-  const double c = 1.0 / std::sqrt(9.0 * d);
-  while (true) {
-    const double x = stream.normal();
-    const double root = 1.0 + c * x;
-    if (root <= 0.0) {
-      continue;
-    }
-    const double v = root * root * root;
-    const double chance = stream.uniform();
-    // Their squeeze: what it takes the comparison of logarithms takes too.
-    const bool is_taken = chance < 1.0 - 0.0331 * (x * x) * (x * x) ||
-                          std::log(chance) < 0.5 * x * x + d - d * v + d * std::log(v);
-    if (is_taken) {
-      return 2.0 * d * v;
-    }
-  }
-}
-
 /// The squares of one draw.
 void fill_lane(std::int64_t p, std::int64_t n, DrawStream stream, std::int64_t lane,
                BidiagonalDraws& group) {
   for (std::int64_t i = 0; i < p; ++i) {
-    group.squares[i][lane] = chi_squared(n - i, stream);
+    group.squares[i][lane] = draw_chi_squared(n - i, stream);
     if (i + 1 < p) {
-      group.above[i][lane] = chi_squared(p - 1 - i, stream);
+      group.above[i][lane] = draw_chi_squared(p - 1 - i, stream);
     }
   }
 }
