@@ -245,6 +245,34 @@ std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* c
 
 namespace {
 
+/// Why ends of intervals are NaN; empty where none is.
+std::string interval_reason(const measure::LayerGroup& group) {
+  using measure::Estimate;
+  const auto is_open = [](const Estimate& one) {
+    return !std::isnan(one.value) && (std::isnan(one.low) || std::isnan(one.high));
+  };
+  std::string means;
+  bool is_quantile = false;
+  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
+    const measure::MetricEstimates& of = group.estimates[m];
+    is_quantile |= is_open(of.median) || is_open(of.q25) || is_open(of.q75);
+    if (is_open(of.mean)) {
+      means += (means.empty() ? "" : ", ") +
+               std::string(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+    }
+  }
+  std::string text;
+  if (!means.empty()) {
+    text = "mean of " + means + ": not from a sample, one value may be as large as it likes";
+  }
+  if (is_quantile) {
+    text += (text.empty() ? "" : "; ") +
+            fmt::format("quantiles: not from a sample of this size, {} of {}", group.n_measured,
+                        group.n_total);
+  }
+  return text;
+}
+
 /// Mean and quantiles of the whole group as its sample tells them: how far they may be off.
 void add_estimates(results::SideTable& table, const std::vector<measure::LayerGroup>& groups) {
   using measure::Estimate;
@@ -280,10 +308,15 @@ void add_estimates(results::SideTable& table, const std::vector<measure::LayerGr
       }
       add(suffix + "_se", "standard error" + of + ", finite-population corrected",
           &Estimate::error);
-      add(suffix + "_low", "lower end of the 95 % interval" + of, &Estimate::low);
-      add(suffix + "_high", "upper end of the 95 % interval" + of, &Estimate::high);
+      const char* none = figure.member == &MetricEstimates::mean
+                             ? ", whatever the values are; NaN where the metric has no bound"
+                             : ", whatever the values are; NaN where the sample has no bound";
+      add(suffix + "_low", "lower end of the 95 % interval" + of + none, &Estimate::low);
+      add(suffix + "_high", "upper end of the 95 % interval" + of + none, &Estimate::high);
     }
   }
+  results::add_column(table, groups, "interval_reason", "", "why ends of intervals are NaN",
+                      interval_reason);
 }
 
 }  // namespace
