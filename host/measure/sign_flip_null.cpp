@@ -11,6 +11,8 @@
 // have no spread at all, and then have neither z nor p.
 #include "sign_flip_null.hpp"
 
+#include "student.hpp"
+
 #include "metrics.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"

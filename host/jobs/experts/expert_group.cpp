@@ -8,6 +8,7 @@
 #include "engine/matrix_loader.hpp"
 #include "engine/range_reader.hpp"
 #include "measure/expert_axis.hpp"
+#include "measure/expert_nulls.hpp"
 #include "measure/subspace_overlap.hpp"
 #include <vindex/error.hpp>
 
