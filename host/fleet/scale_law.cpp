@@ -1,6 +1,7 @@
 // Owns centring by groups, the line, and orders: all of them where they are few, else drawn.
 #include "scale_law.hpp"
 
+#include "measure/cka.hpp"
 #include "measure/student.hpp"
 
 #include <algorithm>

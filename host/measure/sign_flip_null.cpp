@@ -11,11 +11,10 @@
 // have no spread at all, and then have neither z nor p.
 #include "sign_flip_null.hpp"
 
-#include "student.hpp"
-
 #include "metrics.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"
+#include "student.hpp"
 
 #include "core/constants.hpp"
 #include <vindex/error.hpp>

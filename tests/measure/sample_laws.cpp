@@ -25,7 +25,7 @@ std::vector<double> normal_layer(std::int64_t experts, std::uint64_t layer, std:
   return out;
 }
 
-constexpr std::array<SampleLaw, 7> kLaws = {{
+constexpr std::array<SampleLaw, 7> kSampleLaws = {{
     {"normal", [](std::int64_t n, std::uint64_t layer) { return normal_layer(n, layer, 0); }},
     {"normal, one extreme",
      [](std::int64_t n, std::uint64_t layer) { return normal_layer(n, layer, 1); }},
@@ -84,7 +84,7 @@ bool holds(const Estimate& estimate, double truth) {
 
 }  // namespace
 
-std::span<const SampleLaw> sample_laws() { return kLaws; }
+std::span<const SampleLaw> sample_laws() { return kSampleLaws; }
 
 LawCoverage law_coverage(const SampleLaw& law, std::int64_t n, std::int64_t experts, int layers,
                          int samples) {

@@ -99,7 +99,7 @@ class QueryTest : public ::testing::Test {
 
 TEST_F(QueryTest, RowsAreThoseOfTheRunInItsOrder) {
   const ResultsFile file(file_);
-  EXPECT_EQ(file.schema_version(), "1.4");
+  EXPECT_EQ(file.schema_version(), "1.5");
   EXPECT_TRUE(file.is_complete());
   EXPECT_EQ(file.attribute("mode"), run_.mode);
   EXPECT_EQ(file.run_text("settings"), run_.settings_json);

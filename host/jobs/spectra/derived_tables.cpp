@@ -6,6 +6,7 @@
 #include "spectra_cells.hpp"
 
 #include "core/constants.hpp"
+#include "measure/drawn_nulls.hpp"
 #include "measure/layer_statistics.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +14,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace vindex::jobs {
 
@@ -358,6 +361,48 @@ results::SideTable layer_table(std::span<const results::StoredRow* const> rows, 
   }
   if (drawn) {
     add_estimates(table, groups);
+  }
+  return table;
+}
+
+results::SideTable null_table(std::span<const results::StoredRow* const> rows) {
+  constexpr std::size_t kMostNullShapes = 256;  // each takes draws where nothing was measured
+  struct NullShape {
+    std::int64_t short_side = 0, long_side = 0;
+    measure::MetricValues errors;
+  };
+  std::set<std::pair<std::int64_t, std::int64_t>> sides;
+  for (const results::StoredRow* row : rows) {
+    const auto [p, n] = std::minmax(row->rows, row->cols);
+    if (p >= 2 && p < measure::kMinComputedNull && sides.size() < kMostNullShapes) {
+      sides.insert({p, n});
+    }
+  }
+  std::vector<NullShape> shapes;
+  for (const auto& [p, n] : sides) {
+    shapes.push_back({p, n, measure::null_errors(p, n)});
+  }
+  results::SideTable table{.group = "/null",
+                           .dimension = "shape",
+                           .long_name = "number of the shape",
+                           .coordinates = {"short_side", "long_side"}};
+  results::add_column(table, shapes, "short_side", "1", "fewer of rows and columns",
+                      &NullShape::short_side);
+  results::add_column(table, shapes, "long_side", "1", "more of them", &NullShape::long_side);
+  for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+    results::add_column(table, shapes, fmt::format("var_at_{}_null_error", measure::kVarAtK[i]),
+                        "1",
+                        fmt::format("standard error of var_at_k_null at k = {}, a mean of draws",
+                                    measure::kVarAtK[i]),
+                        [i](const NullShape& shape) { return shape.errors.var_at_k[i]; });
+  }
+  for (const measure::MetricRow& metric : measure::metric_rows()) {
+    if (metric.has_null) {
+      results::add_column(
+          table, shapes, fmt::format("{}_null_error", metric.name), "1",
+          fmt::format("standard error of {}_null, a mean of draws; 0: it is exact", metric.name),
+          [&metric](const NullShape& shape) { return shape.errors[metric.metric]; });
+    }
   }
   return table;
 }
