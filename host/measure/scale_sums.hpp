@@ -18,7 +18,7 @@ namespace vindex::measure {
 void flip_scale_signs(std::uint64_t key, std::int64_t first, std::span<float> weights);
 
 /// Takes a sequence of weights in pieces, as HaarPyramid does: as they are and, where there is a
-/// key, with random signs.
+/// key, with random signs and in no order.
 class ScaleSums {
  public:
   ScaleSums(std::int64_t size, std::optional<std::uint64_t> sign_key);
@@ -34,7 +34,7 @@ class ScaleSums {
   std::optional<std::uint64_t> sign_key_;
   HaarPyramid plain_;
   std::optional<HaarPyramid> flipped_;
-  PermutedScales permuted_;
+  std::optional<PermutedScales> permuted_;
 };
 
 }  // namespace vindex::measure

@@ -64,7 +64,8 @@ constexpr std::array<ScaleColumn, 9> kScaleColumns = {{
      &ScaleFigures::z_modulus_signflip},
     {"csci_signflip", "csci of the same magnitudes with random signs, with a sign-flip null",
      &ScaleFigures::csci_signflip},
-    {"csci_permuted", "csci of the same values in no order, mean over 8 permutations",
+    {"csci_permuted",
+     "csci of the same values in no order, mean over 8 permutations, with a sign-flip null",
      &ScaleFigures::csci_permuted},
     {"csci_permuted_sd", "its standard deviation over them", &ScaleFigures::csci_permuted_sd},
 }};
