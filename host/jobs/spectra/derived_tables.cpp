@@ -385,10 +385,10 @@ results::SideTable null_table(std::span<const results::StoredRow* const> rows) {
   results::SideTable table{.group = "/null",
                            .dimension = "shape",
                            .long_name = "number of the shape",
-                           .coordinates = {"short_side", "long_side"}};
-  results::add_column(table, shapes, "short_side", "1", "fewer of rows and columns",
+                           .coordinates = {"p", "n"}};
+  results::add_column(table, shapes, "p", "1", "the smaller of rows and cols",
                       &NullShape::short_side);
-  results::add_column(table, shapes, "long_side", "1", "more of them", &NullShape::long_side);
+  results::add_column(table, shapes, "n", "1", "the larger of them", &NullShape::long_side);
   for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
     results::add_column(table, shapes, fmt::format("var_at_{}_null_error", measure::kVarAtK[i]),
                         "1",
