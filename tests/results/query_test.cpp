@@ -271,7 +271,7 @@ TEST_F(QueryTest, AFileOfALaterMajorVersionIsRefused) {
   edit([](hid_t file) { set_attribute(file, "schema_version", "2.0"); });
   EXPECT_EQ(message_of([&] { (void)ResultsFile{file_}; }),
             "E-RESULTS-VERSION: " + file_ +
-                ": written in schema 2.0, this program knows 1.4; use a newer vindex");
+                ": written in schema 2.0, this program knows 1.5; use a newer vindex");
 }
 
 }  // namespace
