@@ -40,6 +40,7 @@ void add_scales(const ScaleSpread& scales, Json& out) {
   out["z_modulus"] = scale_json(scales.z_modulus, scales.z_modulus_null.mean(), scales.z_null_sd(),
                                 scales.z_modulus_signflip);
   out["csci"] = scale_json(scales.csci, 0.0, scales.csci_null_sd(), scales.csci_signflip);
+  out["csci"]["permuted"] = scales.csci_permuted.mean();
 }
 
 Json measured_tensor_json(const MeasuredTensor& tensor) {
@@ -66,6 +67,8 @@ Json measured_tensor_json(const MeasuredTensor& tensor) {
   out["z_modulus_null"] = tensor.scales.z_modulus_null;
   out["z_modulus_null_sd"] = tensor.scales.z_modulus_null_sd;
   out["csci_null_sd"] = tensor.scales.csci_null_sd;
+  out["csci_permuted"] = tensor.scales.csci_permuted;
+  out["csci_permuted_sd"] = tensor.scales.csci_permuted_sd;
   if (!tensor.scales_missing.empty()) {
     out["z_reason"] = tensor.scales_missing;
   }

@@ -15,6 +15,7 @@
 #include "cka.hpp"
 
 #include "metrics.hpp"
+#include "student.hpp"
 
 #include "core/constants.hpp"
 #include "core/philox.hpp"
@@ -177,17 +178,6 @@ double crossing(double inside, double outside, const Excess& excess) {
 }
 
 }  // namespace
-
-double student_quantile(double freedom) {
-  expects(freedom >= 4.0, "student_quantile: four degrees of freedom at least");
-  constexpr double z = 1.959963984540054;
-  constexpr double z2 = z * z;
-  const double n = freedom;
-  return z * (1.0 + (z2 + 1.0) / (4.0 * n) + ((5.0 * z2 + 16.0) * z2 + 3.0) / (96.0 * n * n) +
-              (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / (384.0 * n * n * n) +
-              ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) /
-                  (92160.0 * n * n * n * n));
-}
 
 double varying_directions(std::int64_t rows, double trace, double u_centred) {
   const auto n = static_cast<double>(rows);

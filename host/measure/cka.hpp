@@ -96,8 +96,4 @@ JackknifeError jackknife_error(double value, std::span<const double> without, do
 /// the trace of its kernel and the squared norm of the U-centred one (measure/cka.hpp); at least 1.
 double varying_directions(std::int64_t rows, double trace, double u_centred);
 
-/// 97.5 % point of Student's t, `freedom` >= 4: Cornish and Fisher's series to the fourth power of
-/// 1 / freedom (Abramowitz and Stegun 26.7.5), within 1e-3 of it.
-double student_quantile(double freedom);
-
 }  // namespace vindex::measure

@@ -89,8 +89,30 @@ std::string_view layer_metric_name(LayerMetric metric) {
   return kNames[static_cast<std::size_t>(metric)];
 }
 
-MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried) {
-  return {.mean = estimate_mean(values, untried),
+ValueRange layer_metric_range(LayerMetric metric, std::int64_t short_side, double null) {
+  const auto p = static_cast<double>(short_side);
+  const bool is_known = short_side > 0;
+  // The 64 largest of p parts are at least their share.
+  const double least_share = is_known ? std::min(1.0, 64.0 / p) : 0.0;
+  switch (metric) {
+    case LayerMetric::kVarAt64:
+      return {least_share, 1.0};
+    case LayerMetric::kVarAt64Ratio:
+      return {least_share / null, 1.0 / null};
+    case LayerMetric::kStableRank:
+    case LayerMetric::kEffectiveRank:
+      return {1.0, is_known ? p : kNaN};
+    case LayerMetric::kSigmaRatio12:
+      return {1.0, kNaN};
+    case LayerMetric::kCount:
+      break;
+  }
+  return {};
+}
+
+MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried,
+                             const ValueRange& range) {
+  return {.mean = estimate_mean(values, untried, range),
           .median = estimate_quantile(values, 0.5, untried),
           .q25 = estimate_quantile(values, 0.25, untried),
           .q75 = estimate_quantile(values, 0.75, untried)};
@@ -127,12 +149,15 @@ std::vector<LayerGroup> layer_groups(std::span<const LayerRow> rows) {
       continue;
     }
     group.var_at_64_null = same_shape(measured) ? measured.front()->var_at_64_null : kNaN;
+    const std::int64_t short_side =
+        same_shape(measured) ? std::min(measured.front()->rows, measured.front()->cols) : 0;
     for (std::size_t m = 0; m < kLayerMetricCount; ++m) {
       const auto metric = static_cast<LayerMetric>(m);
       group.statistics[m] = summarise(measured, metric, group.var_at_64_null);
       if (drawn.is_drawn()) {
         group.estimates[m] =
-            estimates_of(metrics_of(measured, metric, group.var_at_64_null), drawn.untried());
+            estimates_of(metrics_of(measured, metric, group.var_at_64_null), drawn.untried(),
+                         layer_metric_range(metric, short_side, group.var_at_64_null));
       }
     }
   }

@@ -61,8 +61,13 @@ struct Statistic {
 struct MetricEstimates {
   Estimate mean, median, q25, q75;
 };
-/// Of `values`, beside which `untried` members of the group were not looked at.
-MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried);
+/// Of `values`, all in `range`, beside which `untried` members of the group were not looked at.
+MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried,
+                             const ValueRange& range = {});
+
+/// What `metric` of any matrix of a short side lies between (0: it is not known, matrices differ);
+/// `null` is var_at_64 of noise of that shape. NaN where there is no bound.
+ValueRange layer_metric_range(LayerMetric metric, std::int64_t short_side, double null);
 
 /// One row of /layer/.
 struct LayerGroup {

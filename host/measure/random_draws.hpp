@@ -1,5 +1,5 @@
 // Owns what nulls are drawn from: random numbers of one stream, the same ones in every run, counts
-// by chance (draws from the binomial law), and tails of the Poisson law.
+// by chance (draws from the binomial law), chi-squared variables, and tails of the Poisson law.
 #pragma once
 
 #include "sample_angles.hpp"
@@ -44,6 +44,11 @@ class DrawStream {
 /// any size: inversion while fewer than ten are expected, else rejection (BTRS: Hörmann, "The
 /// generation of binomial random variates", J. Statist. Comput. Simul. 46, 1993).
 std::int64_t draw_binomial(std::int64_t trials, double chance, DrawStream& draws);
+
+/// A chi-squared variable of `freedom` >= 1 degrees, exact, by acceptance. Source: Marsaglia and
+/// Tsang, "A simple method for generating gamma variables" (2000), of gamma(freedom / 2); one
+/// degree is a squared normal.
+double draw_chi_squared(std::int64_t freedom, DrawStream& stream);
 
 /// Mid-p of a Poisson count (Lancaster 1961): twice the smaller of P(X < count) and P(X > count),
 /// each with half of P(X = count), of X Poisson of `mean`. Where the law holds, either side is 1/2

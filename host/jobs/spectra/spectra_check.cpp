@@ -55,7 +55,7 @@ class SpectraChecker final : results::FileChecker {
     if (file_.exists("/tensor/tensor")) {
       tensors.dimension = "tensor";
     }
-    table(tensors);
+    table(of_its_version(std::move(tensors)));
     for (const char* path : {"/tensor/layer", "/layer/layer"}) {
       at_least(path, -1);
     }
@@ -70,6 +70,19 @@ class SpectraChecker final : results::FileChecker {
   }
 
  private:
+  /// Without the columns that schema 1.5 added, where the file is older.
+  results::SideTable of_its_version(results::SideTable wanted) {
+    attempt([&] {
+      if (results::minor_version(file_.text_attribute("/", "schema_version")) >= 5) {
+        return;
+      }
+      std::erase_if(wanted.columns, [](const results::SideColumn& column) {
+        return column.name == "interval_reason" || column.name.starts_with("csci_permuted");
+      });
+    });
+    return wanted;
+  }
+
   TensorSamples tensor_samples() {
     if (!file_.has_attribute("/resume", "sampled")) {
       return TensorSamples::kNone;
@@ -116,6 +129,8 @@ class SpectraChecker final : results::FileChecker {
       add("theta", minor >= 2 && !is_product);
       add("scales",
           minor >= 4 && !results::is_derived(table) && file_.has_attribute("/resume", "sampled"));
+      add("permuted",
+          minor >= 5 && !results::is_derived(table) && file_.has_attribute("/resume", "sampled"));
       add("spread_p", minor >= 3 && layout.has("spread"));
     });
     row_columns(table, results::table_columns(reader_.schema(), layout));
@@ -207,7 +222,10 @@ class SpectraChecker final : results::FileChecker {
 
   void layer() {
     const bool drawn = file_.exists("/matrix/draw");
-    table(jobs::layer_table({}, drawn));
+    table(of_its_version(jobs::layer_table({}, drawn)));
+    if (file_.exists("/null")) {
+      table(jobs::null_table({}));
+    }
     if (drawn) {
       require_attribute("/", "sample");
       for (const results::StoredRow& row : rows_) {
