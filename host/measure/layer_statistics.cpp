@@ -4,7 +4,6 @@
 
 #include "core/constants.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>

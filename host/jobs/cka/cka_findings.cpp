@@ -83,7 +83,7 @@ results::SideTable matched_table(const std::vector<MatchedLayer>& matched) {
   return table;
 }
 
-/// Six digits: an attribute holds 64 KiB, and thousands of layers fit.
+/// Six digits: to be drawn and read; breaks are judged before.
 std::string limits_text(const std::vector<double>& limits) {
   std::string text;
   for (const double limit : limits) {
