@@ -4,6 +4,7 @@
 #include "core/byte_source.hpp"
 #include "core/integers.hpp"
 #include "core/json.hpp"
+#include "core/secrets.hpp"
 #include "input/npy.hpp"
 #include "input/open_store.hpp"
 #include <vindex/error.hpp>
