@@ -137,6 +137,11 @@ def names_that_choose_no_server():
             begin = time.monotonic()
             done = run("inspect", address, **{name: endpoint})
             expect(endpoint, done.returncode == 78 and time.monotonic() - begin < 2, f"{done.returncode}: {done.stderr}")
+    for proxy in ("http://127.0.0.1:99999", f"user:{SECRET}@127.0.0.1:0"):
+        begin = time.monotonic()
+        done = run("inspect", "http://example.invalid/a", http_proxy=proxy)
+        expect(proxy, done.returncode == 78 and "E-PROXY" in done.stderr and SECRET not in done.stderr, done.stderr)
+        expect(proxy, time.monotonic() - begin < 2, "it took long")
     expect("servers", not server.seen, "the server was asked")
 
 
