@@ -82,8 +82,9 @@ std::size_t shown_bytes(std::string_view text) {
 }
 }  // namespace
 
-std::string printable(const std::string& given) {
-  const std::string text = without_secrets(given);
+std::string printable(const std::string& text) { return escaped(without_secrets(text)); }
+
+std::string escaped(const std::string& text) {
   std::string out;
   out.reserve(text.size());
   std::size_t i = 0;

@@ -3,6 +3,7 @@
 // model leads to counts, not what it is called: links, shards of an index, sources of a recipe.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 

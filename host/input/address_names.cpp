@@ -29,7 +29,25 @@ bool is_ipv4(std::string_view text) {
          });
 }
 
+bool is_port(std::string_view text) {
+  const auto number = whole_number<std::uint32_t>(text);
+  return number && *number >= 1 && *number <= 65535;
+}
+
 }  // namespace
+
+bool has_good_port(std::string_view proxy) {
+  if (const std::size_t scheme = proxy.find("://"); scheme != std::string_view::npos) {
+    proxy.remove_prefix(scheme + 3);
+  }
+  proxy = proxy.substr(0, proxy.find('/'));
+  proxy.remove_prefix(proxy.rfind('@') == std::string_view::npos ? 0 : proxy.rfind('@') + 1);
+  const std::size_t bracket = proxy.rfind(']');
+  const std::size_t colon = proxy.rfind(':');
+  const bool names_port =
+      colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket);
+  return !names_port || is_port(proxy.substr(colon + 1));
+}
 
 std::string fault_of_host(std::string_view host) {
   std::string_view name = host;
@@ -56,13 +74,7 @@ std::string fault_of_host(std::string_view host) {
   } else if (name.empty() || !has_only(name, "-._")) {
     return "a host that is no name: letters of ASCII, digits, - and . are";
   }
-  if (port) {
-    const auto number = whole_number<std::uint32_t>(*port);
-    if (!number || *number < 1 || *number > 65535) {
-      return "a port that is no number from 1 to 65535";
-    }
-  }
-  return {};
+  return port && !is_port(*port) ? "a port that is no number from 1 to 65535" : "";
 }
 
 std::string fault_of_bucket(std::string_view bucket) {

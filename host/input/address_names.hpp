@@ -12,6 +12,10 @@ namespace vindex::input {
 /// digits, "-", "." and "_", or is an IPv6 address in brackets; a port is 1 to 65535.
 std::string fault_of_host(std::string_view host);
 
+/// Whether the port that PROXY names, [SCHEME://][USER[:PASSWORD]@]HOST[:PORT][/...], is one, or it
+/// names none.
+bool has_good_port(std::string_view proxy);
+
 /// What is wrong with the name of a bucket: 3 to 63 small letters, digits, "-" and ".", at both
 /// ends a letter or digit, no "..", no IPv4 address. Source: Amazon S3, "General purpose bucket
 /// naming rules".

@@ -290,9 +290,8 @@ void RecipeRun::run(AssembleReport& report) {
   Provenance provenance;
   provenance.parents = parents();
   provenance.name = recipe_.name;
-  provenance.history =
-      fmt::format("assemble: {}",
-                  std::filesystem::path(without_secrets(settings_.input)).filename().string());
+  provenance.history = fmt::format(
+      "assemble: {}", std::filesystem::path(without_secrets(settings_.input)).filename().string());
   for (const std::string& note : report.notes) {
     provenance.history += "; " + note;
   }

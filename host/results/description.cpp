@@ -60,7 +60,7 @@ FileDescription describe(const RunDescription& run) {
   out.other_model = printable(run.compare.other_model);
   out.spectra_joined = run.compare.spectra;
   for (const UnpairedMatrix& matrix : run.compare.unpaired) {
-    out.unpaired.push_back({matrix.side, printable(matrix.tensor), printable(matrix.reason)});
+    out.unpaired.push_back({matrix.side, escaped(matrix.tensor), printable(matrix.reason)});
   }
   out.scales = run.scales;
   out.optional_columns = run.optional_columns;
@@ -78,11 +78,11 @@ FileDescription describe(const RunDescription& run) {
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
     const model::TensorRecord& record = run.tensors[i];
     TensorEntry entry;
-    entry.name = printable(record.name);
+    entry.name = escaped(record.name);
     entry.stored =
-        i < run.tensor_stored_names.size() ? printable(run.tensor_stored_names[i]) : entry.name;
+        i < run.tensor_stored_names.size() ? escaped(run.tensor_stored_names[i]) : entry.name;
     entry.block = model::block_name(record.block);
-    entry.role = printable(record.role);
+    entry.role = escaped(record.role);
     entry.layer = record.layer;
     entry.shape = fmt::format("{}", fmt::join(record.shape, "x"));
     entry.encoding = printable(record.encoding);

@@ -156,7 +156,7 @@ Heartbeat parse_heartbeat(const std::string& text) {
       row.slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
       row.status = printable(std::string(take_word(rest)));
       const std::size_t tab = std::min(rest.find('\t'), rest.size());
-      row.tensor = printable(std::string(rest.substr(0, tab)));
+      row.tensor = escaped(std::string(rest.substr(0, tab)));
       row.reason = printable(std::string(rest.substr(std::min(tab + 1, rest.size()))));
       h.failed_rows.push_back(std::move(row));
     } else if (const auto mended = table_of_line(name, kMendedRow);

@@ -311,7 +311,7 @@ class Store final : public RunStore {
     for (std::size_t i = 0; i < run.matrices.size(); ++i) {
       StoredRow row = row_of(run.matrices[i]);
       if (!run.compare.partners.empty()) {
-        row.other_tensor = printable(run.compare.partners.at(i).first);
+        row.other_tensor = escaped(run.compare.partners.at(i).first);
         row.other_encoding = printable(run.compare.partners.at(i).second);
       }
       selected_.push_back(gathered_.add(std::move(row)));

@@ -29,7 +29,7 @@ std::string record_path(const std::string& folder, const std::string& tag) {
 
 bool is_part_name(std::string_view name) {
   return name.starts_with("part-") && name.find('/') == std::string_view::npos &&
-         name == printable(std::string(name));
+         name == escaped(std::string(name));
 }
 
 }  // namespace

@@ -126,6 +126,9 @@ inline void expects(bool condition, const char* what) {
 /// passwords and queries: names from files and addresses are printed through this.
 std::string printable(const std::string& text);
 
+/// The same with addresses as they are: names of tensors, which stay what they are called.
+std::string escaped(const std::string& text);
+
 /// The beginning of `text`, printable, with "..." where more follows: a name from a file may have a
 /// hundred megabytes, an error message is one line.
 std::string excerpt(std::string_view text);

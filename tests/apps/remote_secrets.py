@@ -6,7 +6,9 @@ addresses, endpoints and proxies with passwords likewise. Names of servers that 
 enough."""
 
 import glob
+import json
 import os
+import struct
 import time
 import zlib
 
@@ -135,8 +137,29 @@ def names_that_choose_no_server():
             begin = time.monotonic()
             done = run("inspect", address, **{name: endpoint})
             expect(endpoint, done.returncode == 78 and time.monotonic() - begin < 2, f"{done.returncode}: {done.stderr}")
+    for proxy in ("http://127.0.0.1:99999", f"user:{SECRET}@127.0.0.1:0"):
+        begin = time.monotonic()
+        done = run("inspect", "http://example.invalid/a", http_proxy=proxy)
+        expect(proxy, done.returncode == 78 and "E-PROXY" in done.stderr and SECRET not in done.stderr, done.stderr)
+        expect(proxy, time.monotonic() - begin < 2, "it took long")
     expect("servers", not server.seen, "the server was asked")
 
 
-run_all([(signed_addresses,), (refusals,), (the_hubs_signed_addresses,), (names_that_choose_no_server,)])
+def names_stay_what_they_are():
+    """A tensor may be called like an address: nothing is taken from its name, or two would be one."""
+    names = ["http://h/?a", "http://h/?b=c", "http://u:p@h/"]
+    header = {name: {"dtype": "F32", "shape": [8, 8], "data_offsets": [256 * i, 256 * i + 256]} for i, name in enumerate(names)}
+    text = json.dumps(header).encode()
+    with open(out("names.safetensors"), "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + struct.pack("<192f", *(float(i * i % 97) for i in range(192))))
+    done = run("measure", out("names.safetensors"), "-o", out("names.h5"), "--backend", "cpu")
+    expect("names", done.returncode == 0, done.stderr)
+    expect("names", run("validate", out("names.h5")).returncode == 0, "not valid")
+    done = run("export", out("names.h5"), "--format", "csv", "-o", out("names.csv"))
+    with open(out("names.csv"), encoding="utf-8") as file:
+        shown = file.read()
+    expect("names", all(name in shown for name in names), shown)
+
+
+run_all([(names_stay_what_they_are,), (signed_addresses,), (refusals,), (the_hubs_signed_addresses,), (names_that_choose_no_server,)])
 end()

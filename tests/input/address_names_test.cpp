@@ -30,6 +30,17 @@ TEST(AddressNamesTest, HostsAndPorts) {
   }
 }
 
+TEST(AddressNamesTest, PortsOfProxies) {
+  for (const char* proxy : {"", "host", "host:3128", "http://host:1/", "http://u:p@host:65535",
+                            "socks5h://host:9050", "http://[::1]:80", "[::1]", "u:p@host"}) {
+    EXPECT_TRUE(has_good_port(proxy)) << proxy;
+  }
+  for (const char* proxy : {"host:0", "host:65536", "http://u:p@host:x", "http://host:/",
+                            "http://[::1]:99999", "https://host:-1/a:80"}) {
+    EXPECT_FALSE(has_good_port(proxy)) << proxy;
+  }
+}
+
 TEST(AddressNamesTest, Buckets) {
   for (const char* bucket : {"abc", "my-bucket", "my.bucket.v1", "0-0",
                              "a23456789012345678901234567890123456789012345678901234567890123"}) {
