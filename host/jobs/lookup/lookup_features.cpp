@@ -353,8 +353,8 @@ BatchMemory LookupBatches::memory(std::size_t queries) const {
 
 /// Of so many queries products take the time and not reading: a larger batch would cost memory and
 /// save nothing. Of small ones more are taken, since a pass has a cost of its own.
-constexpr std::size_t kEnoughQueries = 1024;
-constexpr std::uint64_t kEnoughBytes = 256U << 20U;
+constexpr std::size_t kEnoughQueries = 4096;
+constexpr std::uint64_t kEnoughBytes = 64U << 20U;
 
 std::size_t LookupBatches::size() const {
   const std::uint64_t budget = shape_.settings->ram_budget;
