@@ -2,7 +2,7 @@
 // prints an error.
 #include "arithmetic_environment.hpp"
 #include "describe_commands.hpp"
-#include "empty_values.hpp"
+#include "flag_names.hpp"
 #include "help_text.hpp"
 #include "verbs.hpp"
 

@@ -17,6 +17,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace vindex::decode {
 namespace {
@@ -37,6 +38,20 @@ struct NibbleCodes {
       high = static_cast<std::uint8_t>(code >= 16 ? high | bit : high & ~bit);
     }
   }
+  /// All codes at once.
+  static void put_all(std::uint8_t* bytes, const std::int32_t* codes) {
+    auto& block = *reinterpret_cast<Block*>(bytes);
+    for (int j = 0; j < 16; ++j) {
+      block.qs[j] = static_cast<std::uint8_t>((codes[j] & 15) | (codes[j + 16] & 15) << 4);
+    }
+    if constexpr (Codes == 32) {
+      std::uint32_t high = 0;
+      for (int i = 0; i < 32; ++i) {
+        high |= static_cast<std::uint32_t>(codes[i] >> 4) << static_cast<unsigned>(i);
+      }
+      std::memcpy(block.qh, &high, sizeof high);
+    }
+  }
 };
 
 /// Signed bytes, as codes 0 .. 255 around 128.
@@ -45,6 +60,11 @@ struct ByteCodes {
   static constexpr int kZero = 128;
   static void put(std::uint8_t* bytes, int index, int code) {
     reinterpret_cast<Q8_0Block*>(bytes)->qs[index] = static_cast<std::uint8_t>(code - kZero);
+  }
+  static void put_all(std::uint8_t* bytes, const std::int32_t* codes) {
+    for (int i = 0; i < 32; ++i) {
+      put(bytes, i, codes[i]);
+    }
   }
 };
 
@@ -112,15 +132,8 @@ float extreme_of(const float* values) {
   return extreme;
 }
 
-/// The integer nearest to `code`, within 0 .. largest; ties up.
-int nearest_code(float code, int largest) {
-  // Written so that a NaN is cut as well.
-  const float low = !(code > 0.0F) ? 0.0F : code;
-  const auto top = static_cast<float>(largest);
-  return static_cast<int>((low < top ? low : top) + 0.5F);
-}
-
-/// Gives every weight the code nearest to it under the scale and minimum that the block holds.
+/// Gives every weight the code nearest to it under the scale and minimum that the block holds. Loop
+/// by loop, so that each of them becomes vector code.
 template <typename Block>
 void put_codes(const float* values, std::uint8_t* bytes) {
   using Codes = CodesOf<Block>;
@@ -130,17 +143,25 @@ void put_codes(const float* values, std::uint8_t* bytes) {
   if constexpr (kHasMinimum<Block>) {
     minimum = half_to_float(load_as<std::uint16_t>(block.m));
   }
-  constexpr auto kZero = static_cast<float>(Codes::kZero);
+  // Q8_0 rounds ties away from the code of zero, the others up.
+  constexpr bool kIsSymmetric = std::is_same_v<Block, Q8_0Block>;
+  constexpr float kFirst = kIsSymmetric ? -128.0F : 0.0F;
+  constexpr float kLast = kIsSymmetric ? 127.0F : static_cast<float>(Codes::kCodes - 1);
+  constexpr float kOrigin = kIsSymmetric ? 0.0F : static_cast<float>(Codes::kZero);
+  // Under a scale of zero every weight has the code of zero.
+  const float divisor = scale == 0.0F ? std::numeric_limits<float>::infinity() : scale;
+  float quotients[kBlockWeights];
   for (int i = 0; i < kBlockWeights; ++i) {
-    const float code = scale == 0.0F ? 0.0F : (values[i] - minimum) / scale;
-    if constexpr (std::is_same_v<Block, Q8_0Block>) {
-      const float low = !(code > -kZero) ? -kZero : code;
-      const float cut = low < kZero - 1.0F ? low : kZero - 1.0F;
-      Codes::put(bytes, i, Codes::kZero + scalar::nearest_away(cut));
-    } else {
-      Codes::put(bytes, i, nearest_code(code + kZero, Codes::kCodes - 1));
-    }
+    quotients[i] = (values[i] - minimum) / divisor + kOrigin;
   }
+  std::int32_t codes[kBlockWeights];
+  for (int i = 0; i < kBlockWeights; ++i) {
+    const float low = quotients[i] > kFirst ? quotients[i] : kFirst;  // a NaN is cut as well
+    const float cut = low < kLast ? low : kLast;
+    codes[i] = static_cast<std::int32_t>(cut + (kIsSymmetric ? std::copysign(0.5F, cut) : 0.5F)) +
+               (kIsSymmetric ? Codes::kZero : 0);
+  }
+  Codes::put_all(bytes, codes);
 }
 
 template <typename Block>
@@ -197,9 +218,12 @@ class BestBlock {
 template <typename Block>
 void encode_with_minimum(const float* values, std::uint8_t* bytes) {
   constexpr auto kSteps = static_cast<float>(CodesOf<Block>::kCodes - 1);
-  const auto [low, high] = std::minmax_element(values, values + kBlockWeights);
-  const float least = *low;
-  const float largest = *high;
+  float least = values[0];
+  float largest = values[0];
+  for (int i = 1; i < kBlockWeights; ++i) {
+    least = values[i] < least ? values[i] : least;
+    largest = values[i] > largest ? values[i] : largest;
+  }
   const std::uint16_t scale = scalar::to_f16((largest - least) / kSteps);
   const std::uint16_t minimum = scalar::to_f16(least);
   BestBlock<Block> best(values, bytes);

@@ -79,14 +79,6 @@ inline std::int32_t nearest_even(float value) {
   return static_cast<std::int32_t>(bits_as<std::uint32_t>(value + 0x1.8p23F)) - 0x4B400000;
 }
 
-/// Nearest integer, ties away from zero, for |value| < 2^31.
-inline std::int32_t nearest_away(float value) {
-  const float magnitude = bits_as<float>(bits_as<std::uint32_t>(value) & 0x7FFFFFFFU);
-  const auto whole = static_cast<std::int32_t>(magnitude);
-  const std::int32_t up = magnitude - static_cast<float>(whole) >= 0.5F ? 1 : 0;
-  return value < 0.0F ? -(whole + up) : whole + up;
-}
-
 }  // namespace vindex::decode::scalar
 
 namespace vindex::decode {

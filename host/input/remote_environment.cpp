@@ -61,7 +61,7 @@ std::string without_tilde(const std::string& path) {
 std::string text_of_file(const std::string& path, std::size_t most, const char* id) {
   SmallFile file = small_file(path, most);
   if (file.kind == PathKind::kOther) {
-    throw ConfigurationError(
+    throw MissingInputError(
         id, fmt::format("{} is a pipe, socket or device, not a regular file", printable(path)));
   }
   return std::move(file.text);
