@@ -66,6 +66,7 @@ class SpectraChecker final : results::FileChecker {
     block_words("/layer/block");
     layer();
     run_texts();
+    digests();
     return wrong_;
   }
 
@@ -164,6 +165,7 @@ class SpectraChecker final : results::FileChecker {
     const std::uint64_t width = sigma.side(1);
     require(file_.has_scale(sigma, 0, group + "/matrix"),
             group + "/sigma: no dimension scale matrix");
+    note_read(group + "/sigma");
     const std::uint64_t step = results::rows_per_block(width * sizeof(double));
     std::vector<double> block;
     for (std::uint64_t first = 0; first < rows.size(); first += step) {
