@@ -14,6 +14,8 @@
 #include <dlfcn.h>
 #include <limits>
 #include <memory>
+#include <new>
+#include <utility>
 
 namespace vindex::results::h5 {
 
@@ -79,10 +81,22 @@ const MemoryErrors& memory_errors() {
 
 }  // namespace
 
+namespace {
+
+/// Whether there is memory for what the library asks for beside chunks.
+bool has_memory() {
+  constexpr std::size_t kBytes = 4U << 20U;
+  const std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[kBytes]);
+  return room != nullptr;
+}
+
+}  // namespace
+
 void rethrow_cause() {
   // Some calls of the library do not say that it was memory.
-  bool lacks_memory = errno == ENOMEM;
+  const bool was_refused = std::exchange(errno, 0) == ENOMEM;
   rethrow_failed_transfer();
+  bool lacks_memory = was_refused;
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_UPWARD,
       [](unsigned /*depth*/, const H5E_error2_t* error, void* lacks) -> herr_t {
@@ -92,7 +106,8 @@ void rethrow_cause() {
         return 0;
       },
       &lacks_memory);
-  if (lacks_memory) {
+  // The library says so of no bytes too, which a damaged file has it ask for.
+  if (was_refused || (lacks_memory && !has_memory())) {
     throw Error(ExitCode::kInternal, "E-MEMORY", "out of memory in the HDF5 library");
   }
 }

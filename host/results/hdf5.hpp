@@ -157,7 +157,7 @@ class Dataset {
   void read_rows(std::uint64_t first, std::uint64_t count, void* data) const;
   void read_checked(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const;
   void look_for_digest() const;
-  void require_chunks() const;
+  void require_chunks(bool filters) const;
   std::size_t elements_of(std::size_t bytes) const;
   Dataset again() const;
   Handle handle_;

@@ -25,22 +25,20 @@ constexpr const char* kHistory = "history";
 constexpr std::uint64_t kMostSearched = 1024;
 
 struct FoundChunk {
-  bool is_there = false;
+  hsize_t bytes = 0;             ///< 0: it is not there
   unsigned skipped_filters = 0;  ///< a bit for each
 };
 
 FoundChunk find_chunk(hid_t dataset, const std::vector<hsize_t>& first, bool is_searched) {
-  hsize_t bytes = 0;
   FoundChunk chunk;
-  if (is_searched) {
-    haddr_t address = HADDR_UNDEF;
-    chunk.is_there = H5Dget_chunk_info_by_coord(dataset, first.data(), &chunk.skipped_filters,
-                                                &address, &bytes) >= 0 &&
-                     address != HADDR_UNDEF;
-  } else {
-    chunk.is_there = H5Dget_chunk_storage_size(dataset, first.data(), &bytes) >= 0;
+  haddr_t address = 0;
+  const herr_t result =
+      is_searched ? H5Dget_chunk_info_by_coord(dataset, first.data(), &chunk.skipped_filters,
+                                               &address, &chunk.bytes)
+                  : H5Dget_chunk_storage_size(dataset, first.data(), &chunk.bytes);
+  if (result < 0 || address == HADDR_UNDEF) {
+    chunk.bytes = 0;
   }
-  chunk.is_there = chunk.is_there && bytes > 0;
   return chunk;
 }
 
@@ -73,8 +71,9 @@ bool advance(std::vector<hsize_t>& first, const std::vector<hsize_t>& chunk, con
 
 }  // namespace
 
-/// Errors: FormatError E-RESULTS-DATA where the file has not every chunk of the dataset.
-void Dataset::require_chunks() const {
+/// Errors: FormatError E-RESULTS-DATA where the file has not every chunk of the dataset, of a size
+/// that filters may make of it; with `filters`, where one was written without them.
+void Dataset::require_chunks(bool filters) const {
   const Handle create(was_read(H5Dget_create_plist(id()), where_, ""));
   if (H5Pget_layout(create.id()) != H5D_CHUNKED ||
       std::find(shape_.begin(), shape_.end(), 0U) != shape_.end()) {
@@ -83,15 +82,18 @@ void Dataset::require_chunks() const {
   std::vector<hsize_t> chunk(shape_.size());
   was_read(H5Pget_chunk(create.id(), static_cast<int>(chunk.size()), chunk.data()), where_, "");
   std::uint64_t count = 1;
+  std::uint64_t most = type_bytes(type_);
   for (std::size_t i = 0; i < chunk.size(); ++i) {
     count *= ceil_divide(shape_[i], std::uint64_t{chunk[i]});
+    most *= chunk[i];
   }
+  most += most / 8 + (64U << 10U);  // what deflate finds nothing in grows by less
   const unsigned required = required_filters(create.id());
   std::vector<hsize_t> first(shape_.size(), 0);
   do {
-    const FoundChunk found = find_chunk(id(), first, count <= kMostSearched);
+    const FoundChunk found = find_chunk(id(), first, filters && count <= kMostSearched);
     rethrow_failed_transfer();
-    if (!found.is_there || (found.skipped_filters & required) != 0) {
+    if (found.bytes == 0 || found.bytes > most || (found.skipped_filters & required) != 0) {
       throw FormatError("E-RESULTS-DATA", printable(where_),
                         fmt::format("the chunk of row {} is missing: the file is damaged",
                                     std::uint64_t{first[0]}));
@@ -110,9 +112,8 @@ void Dataset::look_for_digest() const {
     if (!values_->check) {
       throw FormatError("E-RESULTS-DATA", printable(where_), kOtherThanDigest);
     }
-  } else {
-    require_chunks();
   }
+  require_chunks(!values_->check);
   values_->is_known = true;
 }
 

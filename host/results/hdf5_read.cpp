@@ -104,8 +104,10 @@ std::vector<std::string> File::list(const std::string& group) const {
     return 0;
   };
   const Handle object(was_read(H5Gopen2(handle_.id(), group.c_str(), H5P_DEFAULT), label_, group));
-  was_read(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), label_,
+  // Not by H5_ITER_INC: of a damaged list of links the library releases what it has not read.
+  was_read(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect, &names), label_,
            group);
+  std::sort(names.begin(), names.end());
   return names;
 }
 
