@@ -129,8 +129,9 @@ void write_table(h5::File& file, model::ResultTable which, FileExtent kind,
 void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTable which,
                           FileExtent kind, std::span<const StoredRow* const> rows) {
   const bool bare = kind != FileExtent::kWhole;
-  TableWriter table(file, resume_group(which), schema.dimension, rows.size(),
-                    "row of " + table_group(schema, which) + "/", {}, bare);
+  // Within /resume/ a dimension of another length has another name (xarray.open_datatree).
+  TableWriter table(file, resume_group(which), is_derived(which) ? "row" : schema.dimension,
+                    rows.size(), "row of " + table_group(schema, which) + "/", {}, bare);
   const std::vector<Column> columns = resume_columns(schema);
   write_second_scales(table, *schema.cells, columns);
   for (const Column& column : columns) {

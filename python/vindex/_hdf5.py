@@ -175,9 +175,7 @@ class File:
             self._check_seal(name, dataset)
             if dataset.is_scale:
                 return (base,)
-            names = [
-                found[0].rsplit("/", 1)[-1] if found else "" for found in _scales_of(dataset)
-            ]
+            names = [found[0].rsplit("/", 1)[-1] if found else "" for found in _scales_of(dataset)]
         return tuple(name or f"{base}_axis{axis}" for axis, name in enumerate(names))
 
     def attribute(self, name: str, key: str) -> Any:
@@ -358,7 +356,9 @@ def _require_chunks(dataset: h5py.Dataset) -> None:
     """Raise ValueError where a chunk is missing: the library would give fill values for it."""
     if dataset.chunks is None or 0 in dataset.shape:
         return
-    wanted = math.prod(-(-side // step) for side, step in zip(dataset.shape, dataset.chunks))
+    wanted = math.prod(
+        -(-side // step) for side, step in zip(dataset.shape, dataset.chunks, strict=True)
+    )
     found = dataset.id.get_num_chunks()
     places = set()
     if found == wanted <= _MOST_SEARCHED:
@@ -369,7 +369,9 @@ def _require_chunks(dataset: h5py.Dataset) -> None:
             chunk = dataset.id.get_chunk_info(number)
             if chunk.filter_mask & required == 0 and all(
                 at < side and at % step == 0
-                for at, side, step in zip(chunk.chunk_offset, dataset.shape, dataset.chunks)
+                for at, side, step in zip(
+                    chunk.chunk_offset, dataset.shape, dataset.chunks, strict=True
+                )
             ):
                 places.add(tuple(chunk.chunk_offset))
         found = len(places)
