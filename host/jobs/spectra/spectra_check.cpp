@@ -66,6 +66,7 @@ class SpectraChecker final : results::FileChecker {
     block_words("/layer/block");
     layer();
     run_texts();
+    digests();
     return wrong_;
   }
 
@@ -164,6 +165,14 @@ class SpectraChecker final : results::FileChecker {
     }
   }
 
+  /// Files of earlier versions had `matrix` everywhere.
+  void along_members(const results::h5::Dataset& dataset, const std::string& group,
+                     const char* name) {
+    require(file_.has_scale(dataset, 0, group + "/matrix") ||
+                file_.has_scale(dataset, 0, group + "/member"),
+            group + name + ": no dimension scale matrix");
+  }
+
   std::vector<std::int64_t> members(const std::string& group) {
     const results::h5::Dataset dataset = file_.open_dataset(group + "/matrix");
     std::vector<std::int64_t> values(dataset.side(0));
@@ -177,8 +186,8 @@ class SpectraChecker final : results::FileChecker {
     const std::vector<std::int64_t> rows = members(group);
     const results::h5::Dataset sigma = file_.open_dataset(group + "/sigma");
     const std::uint64_t width = sigma.side(1);
-    require(file_.has_scale(sigma, 0, group + "/matrix"),
-            group + "/sigma: no dimension scale matrix");
+    along_members(sigma, group, "/sigma");
+    note_read(group + "/sigma");
     const std::uint64_t step = results::rows_per_block(width * sizeof(double));
     std::vector<double> block;
     for (std::uint64_t first = 0; first < rows.size(); first += step) {
@@ -205,8 +214,7 @@ class SpectraChecker final : results::FileChecker {
     for (const char* name : {"/right", "/left", "/sigma", "/residual", "/gap"}) {
       const results::h5::Dataset dataset = file_.open_dataset(group + name);
       require(dataset.side(0) == rows.size(), group + name + ": wrong shape");
-      require(file_.has_scale(dataset, 0, group + "/matrix"),
-              group + name + ": no dimension scale matrix");
+      along_members(dataset, group, name);
       read_through(dataset, group + name);
     }
     const results::h5::Shape right = file_.open_dataset(group + "/right").shape();
