@@ -34,7 +34,12 @@ constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
 /// A cluster of more than this share of all values makes rounding less than random.
-constexpr double kLargeCluster = 0.125;
+constexpr double kLargeCluster = 0.0625;
+/// Of the values of such a cluster: roundings of each that all go one way, in the cluster's share,
+/// as in a multiple of the identity that an even line is added to; and of the largest value, as in
+/// equal columns.
+constexpr double kAlikeOfOwn = 200.0;
+constexpr double kAlikeOfLargest = 12.0;
 
 double error_of_cluster(std::int64_t others, const Rounding& rounding) {
   return std::hypot(rounding.entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others))),
@@ -102,7 +107,13 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
   const bool is_everywhere = share > kLargeCluster;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
     const std::int64_t mixed = is_everywhere ? most : others[i];
-    errors.push_back(error_of_cluster(mixed, rounding) +
+    const bool is_inside =
+        static_cast<double>(others[i]) > kLargeCluster * static_cast<double>(lambda.size());
+    const double alike =
+        is_inside
+            ? rounding.relative * (kAlikeOfLargest * lambda[0] + kAlikeOfOwn * share * lambda[i])
+            : 0.0;
+    errors.push_back(error_of_cluster(mixed, rounding) + alike +
                      (is_everywhere ? kOwnRoundings * share * shared : 0.0) +
                      own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
   }
