@@ -110,9 +110,8 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
     const bool is_inside =
         static_cast<double>(others[i]) > kLargeCluster * static_cast<double>(lambda.size());
     const double alike =
-        is_inside
-            ? rounding.relative * (kAlikeOfLargest * lambda[0] + kAlikeOfOwn * share * lambda[i])
-            : 0.0;
+        is_inside ? kAlikeOfLargest * shared + kAlikeOfOwn * share * rounding.relative * lambda[i]
+                  : 0.0;
     errors.push_back(error_of_cluster(mixed, rounding) + alike +
                      (is_everywhere ? kOwnRoundings * share * shared : 0.0) +
                      own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
