@@ -5,6 +5,8 @@
 //   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone)
 //                    + (4 u + 4 repeated + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
 //
+// and where a cluster holds a large share of all values what these share, most inside it.
+//
 // 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
 // and the factors in gram_rounding() are set by comparison with float64 LAPACK over a dozen laws of
 // values, eight kinds of matrices and every order (docs/sigma-error.md), such that nothing there
