@@ -5,6 +5,8 @@
 //   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone)
 //                    + (10 u + 4 repeated + 2 biased + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
 //
+// and where a cluster holds a large share of all values what these share, most inside it.
+//
 // 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
 // and the factors in gram_rounding() are set by comparison with float64 LAPACK over a dozen laws of
 // values, eight kinds of matrices and every order (docs/sigma-error.md), such that nothing there
@@ -39,7 +41,12 @@ constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
 /// A cluster of more than this share of all values makes rounding less than random.
-constexpr double kLargeCluster = 0.125;
+constexpr double kLargeCluster = 0.0625;
+/// Of the values of such a cluster: roundings of each that all go one way, in the cluster's share,
+/// as in a multiple of the identity that an even line is added to; and of the largest value, as in
+/// equal columns.
+constexpr double kAlikeOfOwn = 200.0;
+constexpr double kAlikeOfLargest = 12.0;
 
 double error_of_cluster(std::int64_t others, const Rounding& rounding) {
   return std::hypot(rounding.entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others))),
@@ -107,7 +114,12 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
   const bool is_everywhere = share > kLargeCluster;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
     const std::int64_t mixed = is_everywhere ? most : others[i];
-    errors.push_back(error_of_cluster(mixed, rounding) +
+    const bool is_inside =
+        static_cast<double>(others[i]) > kLargeCluster * static_cast<double>(lambda.size());
+    const double alike =
+        is_inside ? kAlikeOfLargest * shared + kAlikeOfOwn * share * rounding.relative * lambda[i]
+                  : 0.0;
+    errors.push_back(error_of_cluster(mixed, rounding) + alike +
                      (is_everywhere ? kSharedRoundings * share * shared : 0.0) +
                      own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
   }

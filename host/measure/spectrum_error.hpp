@@ -22,10 +22,12 @@
 // How much they did is seen on the diagonal, whose exact sums are known: where it is more than the
 // model says, the entries that are sums of one sign are taken to have rounded as much.
 //
-// Where one cluster holds more than an eighth of all values (a matrix that is nearly a multiple of
-// the identity, or of low rank above a flat floor) rounding is less random: its count is then taken
-// for every value, and roundings of the largest value in its share. docs/sigma-error.md has all of
-// this beside float64 LAPACK, tests/measure/sigma_error_test.cpp holds it.
+// Where one cluster holds more than a sixteenth of all values (a matrix that is nearly a multiple
+// of the identity, or of low rank above a flat floor) rounding is less random: its count is then
+// taken for every value, and roundings of the largest value in its share. Entries that are alike
+// round alike: inside the cluster so many roundings are answered for as all of one direction give.
+// docs/sigma-error.md has all of this beside float64 LAPACK, tests/measure/sigma_error_test.cpp
+// holds it.
 #pragma once
 
 #include <cstdint>
