@@ -197,6 +197,7 @@ class GramStep {
          .line_norms_squared = squared(sums_seen_.line_norms_squared),
          .diagonal_rounding = sums_seen_.diagonal_rounding,
          .aligned_norm_squared = squared(sums_seen_.aligned_norm_squared),
+         .block_rounding = std::ldexp(sums_seen_.block_rounding, -2 * scale()),
          .passes_norm_squared = squared(norms.passes),
          .narrow_passes_norm_squared = squared(norms.narrow_passes),
          .narrow_norm_squared = squared(norms.narrow_norm_squared),
