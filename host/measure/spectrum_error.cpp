@@ -134,6 +134,8 @@ std::vector<double> largest_errors(std::span<const double> squares, std::int64_t
   return errors;
 }
 
+double lone_error(const Rounding& rounding) { return kLone * rounding.lone; }
+
 double root_error(double s, double error) {
   const double square = s * s;
   return std::max(std::sqrt(square + error) - s, s - std::sqrt(std::max(square - error, 0.0)));

@@ -62,6 +62,9 @@ double matrix_error(std::int64_t p, double largest, const Rounding& rounding);
 std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
                                    const Rounding& rounding);
 
+/// What `lone` leaves on one value, in units of s^2: in a sum over values it counts once.
+double lone_error(const Rounding& rounding);
+
 /// Largest |sqrt(l) - s| over l >= 0 within `error` of s^2.
 double root_error(double s, double error);
 
