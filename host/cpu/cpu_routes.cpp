@@ -59,9 +59,12 @@ double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
     return out;
   };
   const auto errors_of = [&](double passes, std::span<const double> largest) {
-    std::vector<double> errors =
-        measure::largest_errors(in_units_of_weights(largest), order, rounding_of(passes));
-    for (double& error : errors) {
+    measure::Rounding rounding = rounding_of(passes);
+    measure::SquareErrors errors = {.once =
+                                        std::ldexp(measure::lone_error(rounding), scaled.exponent)};
+    rounding.lone = 0.0;
+    errors.each = measure::largest_errors(in_units_of_weights(largest), order, rounding);
+    for (double& error : errors.each) {
       error = std::ldexp(error, scaled.exponent);
     }
     return errors;
@@ -84,10 +87,11 @@ double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
   }
   const std::vector<double> lower = in_units_of_weights(probe.lower());
   const std::vector<double> upper = in_units_of_weights(probe.upper());
-  const std::vector<double> errors = in_units_of_weights(probe.errors());
+  const measure::SquareErrors errors = {.each = in_units_of_weights(probe.errors().each),
+                                        .once = std::ldexp(probe.errors().once, -scaled.exponent)};
   for (std::size_t i = 0; i < lower.size(); ++i) {
     found.sigma.push_back(std::sqrt(0.5 * (lower[i] + upper[i])));
-    found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + errors[i]);
+    found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + errors.each[i] + errors.once);
   }
   found.bounds = bounds_between(lower, upper, errors, scaled.sum_squares);
   found.reduced_trace = std::ldexp(probe.trace(), -scaled.exponent);
@@ -199,6 +203,7 @@ class GramStep {
          .line_norms_squared = squared(sums_seen_.line_norms_squared),
          .diagonal_rounding = sums_seen_.diagonal_rounding,
          .aligned_norm_squared = squared(sums_seen_.aligned_norm_squared),
+         .block_rounding = std::ldexp(sums_seen_.block_rounding, -2 * scale()),
          .passes_norm_squared = squared(norms.passes),
          .narrow_passes_norm_squared = squared(norms.narrow_passes),
          .narrow_norm_squared = squared(norms.narrow_norm_squared),

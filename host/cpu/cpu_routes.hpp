@@ -39,6 +39,7 @@ struct FormedGram {
   double line_norms_squared = 0.0;
   double diagonal_rounding = 0.0;
   double aligned_norm_squared = 0.0;
+  double block_rounding = 0.0;
 };
 
 /// Fills the upper triangle of the float32 Gram; where the weights turn out to be too large or too

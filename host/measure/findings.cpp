@@ -140,8 +140,10 @@ std::int64_t settled_values(const TailBasis& basis, const Finding& before, doubl
 bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before, Finding& found) {
   const auto p = static_cast<std::int64_t>(before.sigma.size());
   const double largest = before.sigma.front();
-  const double square_error =
-      matrix_error(p, largest, {.entry = before.rounding.entry, .lone = before.rounding.lone});
+  const double square_error = matrix_error(p, largest,
+                                           {.entry = before.rounding.entry,
+                                            .lone = before.rounding.lone,
+                                            .blocks = before.rounding.blocks});
   found.sigma = before.sigma;
   found.tail_errors.clear();
   // Twice what the Gram's values are known to: it and a first pass may lie on either side.

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace vindex::measure {
 namespace {
@@ -203,25 +204,26 @@ Verdict doubt(const Finding& found, const Situation& situation, const MatrixRepo
 }
 
 /// Error of every square that the bounds of `fast` allow for. Of a float32 Gram that of each value,
-/// as it is stated: what one value far above all others rounds is not charged to each of them.
-std::vector<double> square_errors(const Finding& found, const Situation& situation,
-                                  const MatrixReport& report) {
+/// as it is stated: what one value far above all others rounds is not charged to each of them, nor
+/// what one line does.
+SquareErrors square_errors(const Finding& found, const Situation& situation,
+                           const MatrixReport& report) {
   const double largest = report.sigma.front();
   if (situation.step == Step::kGram32) {
+    Rounding shared = found.rounding;
+    shared.lone = 0.0;
     const std::span<const double> sigma = report.sigma;
     const std::size_t zeros = std::min(static_cast<std::size_t>(found.zero_rows), sigma.size());
-    std::vector<double> errors =
-        eigenvalue_errors(sigma.first(sigma.size() - zeros), found.rounding);
+    std::vector<double> errors = eigenvalue_errors(sigma.first(sigma.size() - zeros), shared);
     errors.resize(sigma.size(), 0.0);
-    return errors;
+    return {.each = std::move(errors), .once = lone_error(found.rounding)};
   }
   // Rounding moves an eigenvalue of a Gram by `sum_terms` roundings of |W|^T |W|, whose norm is at
   // most F2, and the solver by a small multiple of p eps lambda_1; 100 p is twice LAPACK's test
   // threshold. Source: Weyl's inequality; Higham 2002, section 3.5.
-  return std::vector<double>(
-      report.sigma.size(),
-      kEps64 * (situation.sum_terms * report.moments.sum_squares +
-                100.0 * static_cast<double>(situation.p()) * largest * largest));
+  const double error = kEps64 * (situation.sum_terms * report.moments.sum_squares +
+                                 100.0 * static_cast<double>(situation.p()) * largest * largest);
+  return {.each = std::vector<double>(report.sigma.size(), error)};
 }
 
 void set_bounds(const Finding& found, const Situation& situation, MatrixReport& report) {

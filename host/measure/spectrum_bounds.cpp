@@ -104,7 +104,7 @@ SpectrumBounds certified_bounds(const CertificateInput& input, std::span<const U
   return bounds;
 }
 
-SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, std::span<const double> errors,
+SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, const SquareErrors& errors,
                                   double sum_squares) {
   const auto count =
       static_cast<std::size_t>(std::min(kFastValues, static_cast<std::int64_t>(sigma.size())));
@@ -117,8 +117,8 @@ SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, std::span<const
 }
 
 SpectrumBounds bounds_between(std::span<const double> lower, std::span<const double> upper,
-                              std::span<const double> errors, double sum_squares) {
-  expects(errors.size() >= lower.size(), "an error of every value");
+                              const SquareErrors& errors, double sum_squares) {
+  expects(errors.each.size() >= lower.size(), "an error of every value");
   SpectrumBounds bounds = unproved_bounds();
   double least = 0.0;
   double most = 0.0;
@@ -126,15 +126,16 @@ SpectrumBounds bounds_between(std::span<const double> lower, std::span<const dou
   for (std::size_t index = 0; index < bounded_count(); ++index) {
     const auto k = static_cast<std::size_t>(bounded_k(index));
     for (; summed < std::min(k, lower.size()); ++summed) {
-      least += lower[summed] - errors[summed];
-      most += upper[summed] + errors[summed];
+      least += lower[summed] - errors.each[summed];
+      most += upper[summed] + errors.each[summed];
     }
-    bounds.var_at_k_lower[index] = std::max(0.0, least / sum_squares);
-    bounds.var_at_k_upper[index] = std::min(1.0, most / sum_squares);
+    bounds.var_at_k_lower[index] = std::max(0.0, (least - errors.once) / sum_squares);
+    bounds.var_at_k_upper[index] = std::min(1.0, (most + errors.once) / sum_squares);
   }
-  bounds.stable_rank_lower = std::max(1.0, sum_squares / (upper[0] + errors[0]));
-  bounds.stable_rank_upper = std::max(
-      1.0, sum_squares / std::max(lower[0] - errors[0], std::numeric_limits<double>::min()));
+  const double first = errors.each[0] + errors.once;
+  bounds.stable_rank_lower = std::max(1.0, sum_squares / (upper[0] + first));
+  bounds.stable_rank_upper =
+      std::max(1.0, sum_squares / std::max(lower[0] - first, std::numeric_limits<double>::min()));
   return bounds;
 }
 

@@ -66,13 +66,19 @@ SpectrumBounds certified_bounds(const CertificateInput& input, std::span<const U
 
 /// Everything NaN: nothing was proved.
 SpectrumBounds unproved_bounds();
-/// Bounds when every value's square is known to within its own of `errors`.
-SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, std::span<const double> errors,
+/// Errors of squares: of each value its own, and one that may lie on any but on one alone.
+struct SquareErrors {
+  std::vector<double> each = {};
+  double once = 0.0;
+};
+
+/// Bounds when every value's square is known to within its error.
+SpectrumBounds bounds_of_spectrum(std::span<const double> sigma, const SquareErrors& errors,
                                   double sum_squares);
 
 /// Bounds when every value s^2 lies between `lower` and `upper` (descending) to within its error.
 SpectrumBounds bounds_between(std::span<const double> lower, std::span<const double> upper,
-                              std::span<const double> errors, double sum_squares);
+                              const SquareErrors& errors, double sum_squares);
 
 /// True where var_at_k for k <= 64 and the stable rank are known to 1e-5.
 bool is_tight(const SpectrumBounds& bounds);

@@ -2,7 +2,7 @@
 // of other values that E mixes with value i, u the unit of the arithmetic and e, lone, repeated
 // from gram_rounding():
 //
-//   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone)
+//   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone) + 2 blocks
 //                    + (10 u + 4 repeated + 2 biased + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
 //
 // and where a cluster holds a large share of all values what these share, most inside it.
@@ -33,6 +33,8 @@ constexpr double kSharedRoundings = 4.0;
 constexpr double kLone = 8.0;
 constexpr double kRepeated = 4.0;
 constexpr double kBiased = 2.0;
+/// Of `blocks`: three times what occurs.
+constexpr double kBlocks = 2.0;
 /// Of the largest eigenvalue, by the float64 stages behind every reduction, and by the bias of a
 /// float64 diagonal.
 constexpr double kFloor = 12.0 * 0x1p-52;
@@ -50,7 +52,8 @@ constexpr double kAlikeOfLargest = 12.0;
 
 double error_of_cluster(std::int64_t others, const Rounding& rounding) {
   return std::hypot(rounding.entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others))),
-                    kLone * rounding.lone);
+                    kLone * rounding.lone) +
+         kBlocks * rounding.blocks;
 }
 
 double own_error(std::size_t p, const Rounding& rounding) {
@@ -143,6 +146,8 @@ std::vector<double> largest_errors(std::span<const double> squares, std::int64_t
   return errors;
 }
 
+double lone_error(const Rounding& rounding) { return kLone * rounding.lone; }
+
 double root_error(double s, double error) {
   const double square = s * s;
   return std::max(std::sqrt(square + error) - s, s - std::sqrt(std::max(square - error, 0.0)));
@@ -197,6 +202,7 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
       .biased = norms.gram_norm_squared > 0.0
                     ? norms.diagonal_rounding * norms.aligned_norm_squared / norms.gram_norm_squared
                     : 0.0,
+      .blocks = norms.block_rounding,
       .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
       .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
 }

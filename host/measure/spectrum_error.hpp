@@ -20,7 +20,9 @@
 // Sums of one sign (weights with a mean, lines that are nearly parallel, outlier rows) of weights
 // with few bits do not round at random: a square is 0, 1 or 4 mod 8, and equal terms round alike.
 // How much they did is seen on the diagonal, whose exact sums are known: where it is more than the
-// model says, the entries that are sums of one sign are taken to have rounded as much.
+// model says, the entries that are sums of one sign are taken to have rounded as much. Where blocks
+// of lines have a scale each (fp8), they differ by block, and E is no random matrix: a value may
+// err by all of its norm.
 //
 // Where one cluster holds more than a sixteenth of all values (a matrix that is nearly a multiple
 // of the identity, or of low rank above a flat floor) rounding is less random: its count is then
@@ -44,6 +46,7 @@ struct Rounding {
   double lone = 0.0;      ///< of one entry of the diagonal that stays on one value, units of s^2
   double repeated = 0.0;  ///< of a value's own line by all passes, relative to the value
   double biased = 0.0;    ///< of sums whose terms have one sign, relative to the value
+  double blocks = 0.0;    ///< of blocks of entries that round alike, in units of s^2
   /// What a cluster of many values shares: relative to the largest value, and in units of s^2.
   double shared_relative = 0.0;
   double shared = 0.0;
@@ -60,6 +63,9 @@ double matrix_error(std::int64_t p, double largest, const Rounding& rounding);
 /// goes with that alone.
 std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
                                    const Rounding& rounding);
+
+/// What `lone` leaves on one value, in units of s^2: in a sum over values it counts once.
+double lone_error(const Rounding& rounding);
 
 /// Largest |sqrt(l) - s| over l >= 0 within `error` of s^2.
 double root_error(double s, double error);
@@ -91,6 +97,9 @@ struct GramNorms {
   /// Sum over the entries off the diagonal of G_ij^2 cos_ij^2, cos_ij = G_ij / sqrt(G_ii G_jj): the
   /// part of ||G||_F^2 whose sums are of one sign.
   double aligned_norm_squared = 0.0;
+  /// By how much neighbouring lines were seen to round alike, and others not, times the Frobenius
+  /// norm of G_ij cos_ij^2: what blocks of sums of one sign may differ by.
+  double block_rounding = 0.0;
   /// Sum over the passes of the reduction of ||what is left of G||_F^2: each pass rounds that.
   double passes_norm_squared = 0.0;
   /// The same of the passes that follow in float32; and of what they reduce, the squared Frobenius

@@ -221,8 +221,8 @@ std::vector<Case> cases(std::size_t n) {
   return all;
 }
 
-std::vector<double> no_errors(double, std::span<const double> largest) {
-  return std::vector<double>(largest.size(), 0.0);
+measure::SquareErrors no_errors(double, std::span<const double> largest) {
+  return {.each = std::vector<double>(largest.size(), 0.0)};
 }
 
 TEST(PartialBand, BoundsHoldWhereverItEnds) {
@@ -285,7 +285,7 @@ TEST(PartialBand, RoundingThatTakesAllThePromiseLeavesNoEarlyEnd) {
          .room = matrix.data(),
          .errors =
              [=](double, std::span<const double> largest) {
-               return std::vector<double>(largest.size(), error);
+               return measure::SquareErrors{.each = std::vector<double>(largest.size(), error)};
              }},
         workspace);
     std::vector<double> d(kOrder), e(kOrder);

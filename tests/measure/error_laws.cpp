@@ -84,7 +84,7 @@ const std::vector<ErrorLaw>& error_laws() {
   using Seed = std::uint64_t;
   static const std::vector<ErrorLaw> laws = {
       {"noise", noise},
-      {"one sign: |noise|", of_one_sign},
+      {"one sign: abs(noise)", of_one_sign},
       {"one sign: 1 + noise/10",
        [](Size n, Size p, Seed seed) { return around_one(n, p, seed, 0.1F); }},
       {"one sign: 1 + noise/100",

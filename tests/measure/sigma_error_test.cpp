@@ -160,6 +160,43 @@ TEST_P(SigmaError, IsNotExceededByLawsOfWeightsInAnyEncoding) {
   }
 }
 
+// Weights of one sign with few bits and a scale for each block of columns: entries of a block round
+// alike, so that the second to fifth value err by the norm of what is rounded.
+TEST_P(SigmaError, IsNotExceededWhereBlocksOfColumnsRoundAlike) {
+  if (is_emulated()) {
+    GTEST_SKIP() << "minutes in the emulation";
+  }
+  constexpr std::int64_t kP = 544;
+  FloatMatrix drawn = gaussian_matrix(2048, kP, 1, 0.01);
+  for (float& value : drawn.values) {
+    value += 1.0F;
+  }
+  const StoredLaw matrix = stored_law(drawn, decode::fp8_block_encoding(128, 128));
+  const auto reference = reference_singular_values(matrix.decoded);
+  for (const Mode mode : {Mode::kDefault, Mode::kFast}) {
+    const MatrixReport report = measure_floats(matrix.decoded, with_mode(mode, false));
+    EXPECT_LE(law_error(report.sigma, reference, report.sigma_error).of_stated, 1.0)
+        << report.method;
+  }
+}
+
+// One row with nearly all of the norm: reflectors stretch what they turn by more roundings than
+// other matrices show.
+TEST_P(SigmaError, IsNotExceededByOneRowThatHoldsTheNorm) {
+  if (is_emulated()) {
+    GTEST_SKIP() << "minutes in the emulation";
+  }
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    FloatMatrix matrix = gaussian_matrix(1200, 576, seed);
+    for (std::int64_t c = 0; c < matrix.cols; ++c) {
+      matrix.at(1100, c) *= 300.0F;
+    }
+    const auto reference = reference_singular_values(matrix);
+    const MatrixReport report = measure_floats(matrix, with_mode(Mode::kDefault, false));
+    EXPECT_LE(law_error(report.sigma, reference, report.sigma_error).of_stated, 1.0) << seed;
+  }
+}
+
 // `strict` looks at the error that it would state: where many values lie near s_1/(10 p), a float64
 // Gram matrix holds the condition and not the promise.
 TEST_P(SigmaError, StrictKeepsItsPromiseWhereManyValuesLieAtTheEndOfAGram) {

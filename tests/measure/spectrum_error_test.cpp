@@ -41,6 +41,12 @@ TEST(SpectrumError, TheDiagonalSaysHowMuchSumsOfOneSignRounded) {
   EXPECT_EQ(biased.biased, 1e-5);
   EXPECT_NEAR(eigenvalue_errors(std::vector<double>{1.0}, biased)[0],
               10.0 * (biased.entry + biased.relative) + 2e-5, 1e-9);
+  norms.block_rounding = 1e-6;
+  const Rounding blocks = gram_rounding(sums, 1000, 16384, norms);
+  const std::vector<double> two = {1.0, 1e-3};
+  EXPECT_NEAR(eigenvalue_errors(two, blocks)[1] - eigenvalue_errors(two, biased)[1], 2e-6, 1e-12)
+      << "of every value";
+  EXPECT_NEAR(largest_errors(two, 9, blocks)[1] - largest_errors(two, 9, biased)[1], 2e-6, 1e-12);
   norms.aligned_norm_squared = 1e-6;
   EXPECT_NEAR(gram_rounding(sums, 1000, 16384, norms).biased, 1e-11, 1e-16);
 }

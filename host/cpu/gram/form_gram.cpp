@@ -24,6 +24,32 @@ namespace {
 /// which flushes subnormals, asks for 2^-32 .. 2^32.
 constexpr int kSafeExponent = 30;
 
+/// Rms of the means of neighbouring elements about that of all, beyond what independent ones have.
+double spread_of_blocks(std::span<const double> values) {
+  constexpr std::size_t kBlock = 32;
+  const std::size_t blocks = values.size() / kBlock;
+  if (blocks < 2) {
+    return 0.0;
+  }
+  double sum = 0.0;
+  double squares = 0.0;
+  double means_squared = 0.0;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    double own = 0.0;
+    for (const double value : values.subspan(block * kBlock, kBlock)) {
+      own += value;
+      squares += value * value;
+    }
+    sum += own;
+    means_squared += own * own / (kBlock * kBlock);
+  }
+  const auto count = static_cast<double>(blocks);
+  const double mean = sum / (count * kBlock);
+  const double by_chance = squares / (count * kBlock) / kBlock;
+  constexpr double kChance = 2.0;
+  return std::sqrt(std::max(0.0, means_squared / count - mean * mean - kChance * by_chance));
+}
+
 /// Puts exact sums of squares on the diagonal, and takes the bias that they show out of the other
 /// entries by their squared cosine: it is that of sums of one sign, so it is in full where two
 /// lines are nearly parallel, and their small difference lives by its being equal. Sums of both
@@ -43,7 +69,9 @@ void set_diagonal(WorkArray<double>& norms, Real* gram, FormedGram& formed) {
     share[i] = rounded > 0.0 && std::isfinite(exact) ? 0.5 * (exact / rounded - 1.0) : 0.0;
     rounding_squared += 4.0 * share[i] * share[i];
   }
+  const double spread = 2.0 * spread_of_blocks(share.span());
   double aligned = 0.0;
+  double parallel = 0.0;
   for (std::int64_t j = 0; j < p; ++j) {
     const auto own = static_cast<double>(gram[j * p + j]);
     for (std::int64_t i = 0; i < j; ++i) {
@@ -51,12 +79,15 @@ void set_diagonal(WorkArray<double>& norms, Real* gram, FormedGram& formed) {
       const double norms_squared = own * static_cast<double>(gram[i * p + i]);
       const double cosine_squared =
           norms_squared > 0.0 ? std::min(1.0, entry * entry / norms_squared) : 0.0;
-      aligned += 2.0 * entry * entry * cosine_squared;
+      const double part = entry * entry * cosine_squared;
+      aligned += 2.0 * part;
+      parallel += 2.0 * part * cosine_squared;
       gram[j * p + i] = static_cast<Real>(entry + entry * cosine_squared * (share[i] + share[j]));
     }
   }
   formed.diagonal_rounding = std::sqrt(rounding_squared / static_cast<double>(p));
   formed.aligned_norm_squared = aligned;
+  formed.block_rounding = spread * std::sqrt(parallel);
 }
 
 /// One pass that fills the upper triangle of a matrix.

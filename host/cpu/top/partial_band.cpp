@@ -156,14 +156,15 @@ void TopProbe::end(std::span<const double> band) { set_passes(band, request_.ord
 
 double TopProbe::excess() const {
   double width = 0.0;
-  double rounding = 0.0;
+  double rounding = errors_.once;
   for (std::size_t i = 0; i < lower_.size(); ++i) {
     width += upper_[i] - lower_[i];
-    rounding += errors_[i];
+    rounding += errors_.each[i];
   }
   const double first = upper_.front() - lower_.front();
   const double room = kAim * kTolerance * request_.sum_squares - 2.0 * rounding;
-  const double first_room = kAim * kTolerance * lower_.front() - 2.0 * errors_.front();
+  const double first_room =
+      kAim * kTolerance * lower_.front() - 2.0 * (errors_.each.front() + errors_.once);
   if (!(room > 0.0) || !(first_room > 0.0)) {
     return HUGE_VAL;
   }
