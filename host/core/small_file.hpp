@@ -26,8 +26,8 @@ inline std::string read_small_file(const std::string& path, std::size_t most = 4
   return small_file(path, most).text;
 }
 
-/// The same of a file that a user or a model names: through the gate of files that are read. Errors:
-/// SystemError E-READ-OUTSIDE (reading_bounds.hpp).
+/// The same of a file that a user or a model names: through the gate of files that are read.
+/// Errors: SystemError E-READ-OUTSIDE (reading_bounds.hpp).
 std::string read_small_input(const std::string& path, std::size_t most = 4096);
 
 /// True where the open descriptor is a regular file with one name: writing to it writes to nothing

@@ -4,6 +4,7 @@
 #include "core/atomic_file.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
+#include "core/reading_bounds.hpp"
 #include "core/secrets.hpp"
 #include "core/small_file.hpp"
 #include "input/model_files.hpp"
