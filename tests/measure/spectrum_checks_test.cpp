@@ -174,8 +174,10 @@ TEST(SpectrumChecks, AnEarlyEndIsJudgedByAllThatItTurned) {
     found.moments.sum_squares += 300.0;  // of the others
     found.gram_norm_squared += 300.0;
     found.top_errors.assign(64, 1e-6);
-    found.bounds = bounds_between(std::vector<double>(64, 4.0), std::vector<double>(64, 4.0), 1e-6,
-                                  found.moments.sum_squares);
+    const std::vector<double> squares(64, 4.0);
+    found.bounds =
+        bounds_between(squares, squares, SquareErrors{.each = std::vector<double>(64, 1e-6)},
+                       found.moments.sum_squares);
     found.reduced_trace = found.moments.sum_squares * (is_sound ? 1.0 : 1.0 + 1e-5);
     found.reduced_norm_squared = found.gram_norm_squared;
     for (const bool escalate : {true, false}) {
