@@ -261,7 +261,8 @@ TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
                                            "host/core/control_groups.cpp",
                                            "host/core/process_name.cpp",
                                            "host/engine/memory_budget.cpp",
-                                           "host/input/direct_files.cpp"};
+                                           "host/input/direct_files.cpp",
+                                           "host/core/small_file.cpp"};
   const std::set<std::string> of_environment = {"host/input/hf_store.cpp",
                                                 "host/input/remote_environment.cpp"};
   std::set<std::string> known;
