@@ -259,7 +259,7 @@ void fill_centred_nulls(std::span<const double> norms, double length, CosineSumm
 }
 
 ExpertNulls draw_expert_nulls(std::span<const double> norms, std::int64_t length,
-                              const SymmetricEigenvalues& eigenvalues) {
+                              SymmetricEigenvalues eigenvalues, const std::stop_token& stop) {
   expects(length >= 1, "draw_expert_nulls: vectors of some length");
   ExpertNulls out;
   const std::size_t n = norms.size();
@@ -294,7 +294,7 @@ ExpertNulls draw_expert_nulls(std::span<const double> norms, std::int64_t length
     cosine_mean.add(sum / (0.5 * static_cast<double>(n * (n - 1))));
     cosine_max.add(largest);
     const ExpertSpectrum spectrum =
-        expert_spectrum(eigenvalues(gram, experts), experts, length, {});
+        expert_spectrum(eigenvalues(gram, experts, stop), experts, length, {});
     rank_90.add(spectrum.rank_90);
     effective_rank.add(spectrum.effective_rank);
     const double trace = std::accumulate(spectrum.values.begin(), spectrum.values.end(), 0.0);

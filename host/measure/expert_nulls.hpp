@@ -13,8 +13,8 @@
 #include "core/constants.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace vindex::measure {
@@ -42,8 +42,8 @@ struct ExpertNulls {
 inline constexpr std::int64_t kEnoughDraws = 1000;
 
 /// Ascending eigenvalues of a symmetric n x n matrix, which is destroyed.
-using SymmetricEigenvalues =
-    std::function<std::vector<double>(std::span<double> matrix, std::int64_t n)>;
+using SymmetricEigenvalues = std::vector<double> (*)(std::span<double> matrix, std::int64_t n,
+                                                     const std::stop_token& stop);
 
 /// The same numbers for the same norms and length in every run. Draws: 2^20 / E^2, at least 32 and
 /// at most 2,048. Memory: 2 E^2 float64 and that of `eigenvalues`. Cost: up to a second of one core
@@ -51,6 +51,6 @@ using SymmetricEigenvalues =
 /// Source: Bartlett, "On the theory of statistical regression" (1933): the triangular factor of the
 /// Gram matrix of normal vectors has independent entries, its rows' directions are uniform.
 ExpertNulls draw_expert_nulls(std::span<const double> norms, std::int64_t length,
-                              const SymmetricEigenvalues& eigenvalues);
+                              SymmetricEigenvalues eigenvalues, const std::stop_token& stop = {});
 
 }  // namespace vindex::measure

@@ -361,7 +361,7 @@ def the_example_of_the_page():
     said, commands = [], 0
     fresh_folder(at("page"))
     for kind, text in blocks:
-        if kind == "sh" and "--order" not in text and "hf://" not in text:
+        if kind == "sh" and text.startswith("vindex") and "--order" not in text and "hf://" not in text:
             for line in text.splitlines():
                 said += [row.split() for row in call(PROGRAM, *line.split("#")[0].split()[1:], cwd=at("page")).stdout.splitlines()]
                 commands += 1

@@ -36,7 +36,8 @@ ExpertCosines cosines_of(const Vectors& vectors) {
 }
 
 /// Of `matrix`, which is destroyed.
-std::vector<double> eigenvalues_of(std::span<double> matrix, std::int64_t side) {
+std::vector<double> eigenvalues_of(std::span<double> matrix, std::int64_t side,
+                                   const std::stop_token& /*stop*/) {
   const int n = static_cast<int>(side);
   std::vector<double> values(static_cast<std::size_t>(n));
   std::vector<double> work(static_cast<std::size_t>(40 * n));
@@ -48,7 +49,7 @@ std::vector<double> eigenvalues_of(std::span<double> matrix, std::int64_t side) 
 }
 
 std::vector<double> eigenvalues(std::vector<double> matrix) {
-  return eigenvalues_of(matrix, std::lround(std::sqrt(static_cast<double>(matrix.size()))));
+  return eigenvalues_of(matrix, std::lround(std::sqrt(static_cast<double>(matrix.size()))), {});
 }
 
 Vectors noise(std::size_t count, std::size_t length, std::mt19937_64& random) {

@@ -194,15 +194,13 @@ class GroupMeasurer {
 
   /// The spectrum, and its nulls and those of centred cosines.
   void measure_spectrum(std::int64_t length, ExpertFindings& found) const {
-    const auto eigenvalues = [this](std::span<double> matrix, std::int64_t n) {
-      return cpu::symmetric_eigenvalues(matrix, n, stop_);
-    };
     measure::ExpertCosines& cosines = found.cosines;
-    const std::vector<double> values = cosines.counted < 2
-                                           ? std::vector<double>()
-                                           : eigenvalues(cosines.centred_gram, cosines.counted);
-    const measure::ExpertNulls nulls =
-        measure::draw_expert_nulls(cosines.counted_norms, length, eigenvalues);
+    const std::vector<double> values =
+        cosines.counted < 2
+            ? std::vector<double>()
+            : cpu::symmetric_eigenvalues(cosines.centred_gram, cosines.counted, stop_);
+    const measure::ExpertNulls nulls = measure::draw_expert_nulls(
+        cosines.counted_norms, length, cpu::symmetric_eigenvalues, stop_);
     if (nulls.draws >= measure::kEnoughDraws) {
       cosines.centred.null_mean = nulls.cosine_mean.mean;
       cosines.centred.null_mean_sd = nulls.cosine_mean.deviation;

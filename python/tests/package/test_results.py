@@ -81,7 +81,7 @@ def test_an_integer_that_is_missing_is_nan_and_no_layer_is_minus_one(hostile: Pa
 
 def test_other_tables(files: Path) -> None:
     results = vindex.open(files / "mini.h5")
-    assert list(results.tables) == ["layer", "matrix", "tensor"]
+    assert list(results.tables) == ["layer", "matrix", "null", "tensor"]
     layer = results.layer
     experts = results.matrix.query("block == 'routed_expert' and role == 'down_proj'")
     wanted = experts.groupby("layer")["stable_rank"].median()
