@@ -56,8 +56,7 @@ void add_routing(CLI::App& app, Session& session) {
   CLI::App* verb = app.add_subcommand(
       "routing",
       "Expert loads, co-activation and margins of routers\n\n"
-      "Examples:\n  vindex routing DUMP -o routing.h5                 the rule that trace left "
-      "there\n"
+      "Examples:\n  vindex routing DUMP -o routing.h5                 of `vindex trace`: its rule\n"
       "  vindex routing DUMP -o routing.h5 --model MODEL   its own rule, biases\n"
       "  vindex routing DUMP -o routing.h5 --top-k 8 --scoring softmax --normalise\n"
       "DUMP: a folder or file of .npy or .safetensors arrays router_logits.L [tokens, experts], as "
