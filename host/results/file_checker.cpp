@@ -120,8 +120,8 @@ void FileChecker::identity(const std::string& where, const StoredRow& row) {
     require(value >= -1, fmt::format("{}: {} {} is below -1, which is none", where, name, value));
   }
   constexpr std::int64_t kMostElements = std::int64_t{1} << 48U;
-  const bool is_possible = row.rows <= kMostElements &&
-                           row.cols <= kMostElements / std::max<std::int64_t>(row.rows, 1);
+  const bool is_possible =
+      row.rows <= kMostElements && row.cols <= kMostElements / std::max<std::int64_t>(row.rows, 1);
   require(row.rows >= (measured ? 1 : 0) && row.cols >= (measured ? 1 : 0) && is_possible,
           fmt::format("{}: {} x {} is not a shape", where, row.rows, row.cols));
   require(row.table != model::ResultTable::kProduct || (row.rank >= 0 && row.rank <= row.shorter()),
