@@ -1,12 +1,9 @@
-// Owns the writing half of the wrapper, attributes and handles; hdf5_read.cpp has the reading half.
+// Owns the writing half of the wrapper, and handles; hdf5_read.cpp has the reading half,
+// hdf5_attributes.cpp attributes.
 #include "hdf5.hpp"
 
 #include "hdf5_common.hpp"
 #include "storage.hpp"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <hdf5_hl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -254,14 +251,6 @@ Handle access_list(Storage& storage) {
   return access;
 }
 
-Handle space_of(const Shape& shape) {
-  std::vector<hsize_t> sizes(shape.begin(), shape.end());
-  return Handle(written(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                        "a data space"));
-}
-
-Handle scalar_space() { return Handle(written(H5Screate(H5S_SCALAR), "a data space")); }
-
 Handle link_utf8() {
   Handle list(written(H5Pcreate(H5P_LINK_CREATE), "a property list"));
   written(H5Pset_char_encoding(list.id(), H5T_CSET_UTF8), "a property list");
@@ -278,6 +267,14 @@ Handle string_transfer() {
 }
 
 }  // namespace
+
+Handle space_of(const Shape& shape) {
+  std::vector<hsize_t> sizes(shape.begin(), shape.end());
+  return Handle(written(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                        "a data space"));
+}
+
+Handle scalar_space() { return Handle(written(H5Screate(H5S_SCALAR), "a data space")); }
 
 void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packed) {
   const LibraryLock lock;
@@ -396,131 +393,6 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
     }
   }
   return dataset;
-}
-
-namespace {
-
-void write_attribute(hid_t object, const std::string& where, const std::string& name, hid_t stored,
-                     hid_t memory, const Handle& space, const void* data) {
-  const Handle attribute(written(
-      H5Acreate2(object, name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), where));
-  written(H5Awrite(attribute.id(), memory, data), where);
-}
-
-std::uint64_t reference_to(hid_t object, const std::string& path, const std::string& where) {
-  hobj_ref_t reference = 0;
-  written(H5Rcreate(&reference, object, path.c_str(), H5R_OBJECT, -1), where);
-  return reference;
-}
-
-}  // namespace
-
-Handle object_at(hid_t file, const std::string& path) {
-  return Handle(written(H5Oopen(file, path.c_str(), H5P_DEFAULT), path));
-}
-
-void write_text_attribute(hid_t object, const std::string& where, const std::string& name,
-                          const std::string& value) {
-  const hid_t text = file_type(Type::kString);
-  const char* pointer = value.c_str();
-  write_attribute(object, where, name, text, text, scalar_space(), &pointer);
-}
-
-void File::set_attribute(const std::string& path, const std::string& name,
-                         const std::string& value) {
-  const LibraryLock lock;
-  write_text_attribute(object_at(handle_.id(), path).id(), path, name, value);
-  if (digests_ == Digests::kAll || path == "/") {
-    written_object(path)->texts[name] = value;
-  }
-}
-
-void File::set_attribute(const std::string& path, const std::string& name, std::int64_t value) {
-  const LibraryLock lock;
-  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64,
-                  scalar_space(), &value);
-}
-
-void File::set_attribute(const std::string& path, const std::string& name, double value) {
-  const LibraryLock lock;
-  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE,
-                  scalar_space(), &value);
-}
-
-void File::set_attribute(const std::string& path, const std::string& name,
-                         std::span<const std::int8_t> values) {
-  const LibraryLock lock;
-  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I8LE, H5T_NATIVE_INT8,
-                  space_of({values.size()}), values.data());
-}
-
-void Dataset::set_attribute(const std::string& name, const std::string& value) {
-  const LibraryLock lock;
-  write_text_attribute(id(), where_, name, value);
-  if (written_) {
-    written_->texts[name] = value;
-  }
-}
-
-void Dataset::set_fill_value(std::int32_t value) {
-  const LibraryLock lock;
-  expects(type_ == Type::kInt8 || type_ == Type::kInt32, "a fill value of a small integer");
-  const auto small = static_cast<std::int8_t>(value);
-  const bool is_small = type_ == Type::kInt8;
-  write_attribute(id(), where_, "_FillValue", file_type(type_), memory_type(type_), space_of({1}),
-                  is_small ? static_cast<const void*>(&small) : &value);
-}
-
-void Dataset::make_scale(const std::string& name) {
-  const LibraryLock lock;
-  written(H5DSset_scale(id(), name.c_str()), where_);
-}
-
-void File::attach_scales(const Dataset& dataset, std::span<const std::string> scales) {
-  const LibraryLock lock;
-  const std::string& where = dataset.where_;
-  const std::uint64_t user = reference_to(dataset.id(), ".", where);
-  std::vector<hobj_ref_t> references;
-  if (dataset.written_) {
-    dataset.written_->scales = fmt::format("{}", fmt::join(scales, " "));
-  }
-  for (const std::string& scale : scales) {
-    const auto dimension = static_cast<std::int32_t>(references.size());
-    const auto known = references_.find(scale);
-    references.push_back(
-        known != references_.end()
-            ? known->second
-            : references_.emplace(scale, reference_to(handle_.id(), scale, scale)).first->second);
-    scale_uses_[scale].push_back({.dataset = user, .dimension = dimension});
-  }
-  std::vector<hvl_t> lists;
-  for (hobj_ref_t& reference : references) {
-    lists.push_back({.len = 1, .p = &reference});
-  }
-  const std::int64_t type = scale_list();
-  write_attribute(dataset.id(), where, "DIMENSION_LIST", type, type, space_of({lists.size()}),
-                  lists.data());
-}
-
-std::int64_t File::scale_list() const {
-  if (scale_list_.id() < 0) {
-    scale_list_ = Handle(written(H5Tvlen_create(H5T_STD_REF_OBJ), "a type"));
-  }
-  return scale_list_.id();
-}
-
-void File::write_scale_uses() {
-  if (scale_uses_.empty()) {
-    return;
-  }
-  const std::string what = "a dimension scale";
-  const Handle type(written(H5Tcreate(H5T_COMPOUND, sizeof(ScaleUse)), what));
-  written(H5Tinsert(type.id(), "dataset", HOFFSET(ScaleUse, dataset), H5T_STD_REF_OBJ), what);
-  written(H5Tinsert(type.id(), "dimension", HOFFSET(ScaleUse, dimension), H5T_NATIVE_INT32), what);
-  for (const auto& [scale, uses] : scale_uses_) {
-    write_attribute(object_at(handle_.id(), scale).id(), scale, "REFERENCE_LIST", type.id(),
-                    type.id(), space_of({uses.size()}), uses.data());
-  }
 }
 
 }  // namespace vindex::results::h5

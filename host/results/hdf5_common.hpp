@@ -66,6 +66,9 @@ void write_text_attribute(hid_t object, const std::string& where, const std::str
 /// The object at `path` of a file that is written.
 Handle object_at(hid_t file, const std::string& path);
 
+Handle space_of(const Shape& shape);
+Handle scalar_space();
+
 /// In memory (native byte order).
 hid_t memory_type(Type type);
 /// In the file: little-endian, whatever the host; vlen UTF-8 strings. The library's own to close.

@@ -22,7 +22,7 @@ constexpr const char* kScales = "DIMENSION_LIST";
 constexpr const char* kHistory = "history";
 
 /// Chunks that are searched for one by one: the library walks through all of them for each.
-constexpr std::uint64_t kMostSearched = 1024;
+constexpr std::uint64_t kMostSearched = 64;
 
 struct FoundChunk {
   hsize_t bytes = 0;             ///< 0: it is not there

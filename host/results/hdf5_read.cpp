@@ -1,12 +1,9 @@
-// Owns the reading half of the HDF5 wrapper: what is refused before libhdf5 sees it, datasets,
-// attributes.
+// Owns the reading half of the HDF5 wrapper: what is refused before libhdf5 sees it, datasets.
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
 #include "storage.hpp"
 
 #include "core/integers.hpp"
-
-#include <hdf5_hl.h>
 
 #include <algorithm>
 #include <limits>
@@ -392,125 +389,6 @@ void Dataset::read_rows(std::uint64_t first, std::uint64_t count, void* data) co
     throw FormatError("E-RESULTS-DATA", printable(where_),
                       "cannot be read: a checksum is wrong or the file is damaged");
   }
-}
-
-bool File::has_attribute(const std::string& path, const std::string& name) const {
-  const LibraryLock lock;
-  if (!exists(path)) {
-    return false;
-  }
-  return was_read(H5Aexists_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT), label_,
-                  path) > 0;
-}
-
-bool File::has_attribute(const Dataset& dataset, const std::string& name) const {
-  const LibraryLock lock;
-  return was_read(H5Aexists(dataset.id(), name.c_str()), dataset.where_, name) > 0;
-}
-
-std::string File::text_attribute(const Dataset& dataset, const std::string& name) const {
-  const LibraryLock lock;
-  const std::string where = dataset.where_ + " attribute " + name;
-  const Handle attribute(was_read(H5Aopen(dataset.id(), name.c_str(), H5P_DEFAULT), label_, where));
-  return read_text_attribute(attribute.id(), label_, where);
-}
-
-std::string File::text_attribute(const std::string& path, const std::string& name) const {
-  const LibraryLock lock;
-  const std::string where = path + " attribute " + name;
-  exists(path);  // throws where the way there is no hard link
-  const Handle attribute(
-      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-               label_, where));
-  return read_text_attribute(attribute.id(), label_, where);
-}
-
-std::string read_text_attribute(std::int64_t attribute, const std::string& label,
-                                const std::string& where) {
-  const Handle stored(was_read(H5Aget_type(attribute), label, where));
-  const Handle space(was_read(H5Aget_space(attribute), label, where));
-  if (H5Tget_class(stored.id()) != H5T_STRING || H5Tis_variable_str(stored.id()) <= 0 ||
-      H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label), printable(where) + " is not a string");
-  }
-  char* pointer = nullptr;
-  was_read(H5Aread(attribute, file_type(Type::kString), &pointer), label, where);
-  std::string value = pointer == nullptr ? "" : pointer;
-  H5free_memory(pointer);
-  return value;
-}
-
-std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {
-  const LibraryLock lock;
-  const std::string where = path + " attribute " + name;
-  exists(path);  // throws where the way there is no hard link
-  const Handle attribute(
-      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-               label_, where));
-  const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
-  const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
-  if (H5Tget_class(stored.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_),
-                      printable(where) + " is not an integer");
-  }
-  std::int64_t value = 0;
-  was_read(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), label_, where);
-  return value;
-}
-
-bool File::is_scale(const Dataset& dataset) const {
-  const LibraryLock lock;
-  return was_read(H5DSis_scale(dataset.id()), dataset.where_, "its scale") > 0;
-}
-
-std::uint64_t File::reference_of(const std::string& path) const {
-  const auto found = references_.find(path);
-  if (found != references_.end()) {
-    return found->second;
-  }
-  hobj_ref_t reference = 0;
-  was_read(H5Rcreate(&reference, handle_.id(), path.c_str(), H5R_OBJECT, -1), label_, path);
-  references_.emplace(path, reference);
-  return reference;
-}
-
-std::vector<std::vector<std::uint64_t>> File::scale_references(const Dataset& dataset) const {
-  constexpr const char* kName = "DIMENSION_LIST";
-  if (!has_attribute(dataset, kName)) {
-    return {};
-  }
-  const Handle attribute(
-      was_read(H5Aopen(dataset.id(), kName, H5P_DEFAULT), dataset.where_, kName));
-  const Handle space(was_read(H5Aget_space(attribute.id()), dataset.where_, kName));
-  const Handle stored(was_read(H5Aget_type(attribute.id()), dataset.where_, kName));
-  const std::int64_t list = scale_list();
-  if (H5Tequal(stored.id(), list) <= 0 ||
-      H5Sget_simple_extent_npoints(space.id()) != static_cast<hssize_t>(dataset.shape().size())) {
-    return {};
-  }
-  std::vector<hvl_t> lists(dataset.shape().size());
-  const herr_t result = H5Aread(attribute.id(), list, lists.data());
-  std::vector<std::vector<std::uint64_t>> found;
-  for (const hvl_t& one : lists) {
-    const auto* const references = static_cast<const hobj_ref_t*>(one.p);
-    found.emplace_back(references, references + (result >= 0 ? one.len : 0));
-  }
-  H5Dvlen_reclaim(list, space.id(), H5P_DEFAULT, lists.data());
-  was_read(result, dataset.where_, kName);
-  return found;
-}
-
-bool File::has_scale(const Dataset& dataset, std::size_t dimension,
-                     const std::string& scale) const {
-  const LibraryLock lock;
-  if (!exists(scale)) {
-    return false;
-  }
-  // Not H5DSis_attached: that follows the scale's references to every one of its users.
-  const std::uint64_t wanted = reference_of(scale);
-  const std::vector<std::vector<std::uint64_t>> lists = scale_references(dataset);
-  return dimension < lists.size() && std::find(lists[dimension].begin(), lists[dimension].end(),
-                                               wanted) != lists[dimension].end();
 }
 
 }  // namespace vindex::results::h5

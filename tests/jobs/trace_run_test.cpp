@@ -360,6 +360,21 @@ TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
   EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
 }
 
+TEST_F(TraceRunTest, WhatAFailureLeftBesideAFinishedDumpIsRemovedByTheNextRun) {
+  const jobs::TraceSettings choice = settings(dense_, "a");
+  jobs::trace(choice, {});
+  // The dump had its name, and the folder it came from could not be listed.
+  folder_.write("a.parts/run.json", "{}");
+  folder_.write("a.parts/stream.3", "");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_FALSE(fs::exists(folder_ / "a.parts"));
+  // Arrays of a run that has not ended stay.
+  folder_.write("a.parts/run.json", "{}");
+  folder_.write("a.parts/dump/hidden.0.npy", "");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_TRUE(fs::exists(folder_ / "a.parts/dump/hidden.0.npy"));
+}
+
 TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
   jobs::TraceSettings choice = settings(mixture_, "a");
   choice.dump = jobs::dump_choice("hidden,router_logits,logits", "", "bf16", "safetensors");

@@ -143,6 +143,28 @@ void require_dump_file(const std::string& path, bool replace) {
   }
 }
 
+/// Removes OUTPUT.parts of a run that ended after it had given the dump its name: nothing in it is
+/// worth keeping, and no other run would come by. The caller has an error of its own to tell.
+void remove_remains(const std::string& output) noexcept {
+  const std::string folder = output + ".parts";
+  try {
+    if (!is_there(folder + "/run.json") || is_there(folder + "/dump")) {
+      return;
+    }
+    const results::LockFile lock(folder + "/run.lock");
+    for (const fs::path& path : entries_of(folder)) {
+      std::error_code ignored;
+      if (path.filename() != "run.lock" && path.filename() != "run.json") {
+        fs::remove_all(path, ignored);
+      }
+    }
+    remove_file(folder + "/run.json");
+  } catch (const std::exception&) {
+    return;
+  }
+  ::rmdir(folder.c_str());
+}
+
 }  // namespace
 
 void require_free_dump(const std::string& given, bool replace) {
@@ -176,6 +198,7 @@ void require_free_dump(const std::string& given, bool replace) {
                                   printable(output), printable(foreign->filename().string())));
   }
   if (!entries.empty() && !replace) {
+    remove_remains(output);
     throw OutputError("E-OUTPUT-EXISTS",
                       fmt::format("{} holds a dump; --force replaces it", printable(output)));
   }

@@ -93,7 +93,7 @@ def wrong(server: Server, job: dict[str, Any], exits: set[int]) -> list[str]:
         lines.append(f"exit code {code}")
     if (job["state"] == "done") != (code == 0):
         lines.append(f"{job['state']} with exit code {code}")
-    answer = server.client.get(f"/v1/jobs/{job['id']}/file")
+    answer = server.client.get(f"/v1/results/{job['id']}/file")
     if job["state"] == "done" and answer.status_code != 200:
         lines.append(f"done, and its result is {answer.status_code}")
     if answer.status_code == 200 and job["state"] == "done":
