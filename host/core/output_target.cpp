@@ -84,7 +84,9 @@ void require_no_input(std::span<const std::string> targets, std::span<const std:
     std::error_code failure;
     fs::path folder = fs::weakly_canonical(target, failure).parent_path();
     while (!folder.empty()) {
-      take(folder.string(), target);
+      if (is_folder(folder)) {
+        take(folder.string(), target);
+      }
       folder = folder == folder.parent_path() ? fs::path() : folder.parent_path();
     }
   }

@@ -122,7 +122,7 @@ SpectrumChecks checks_of(const Finding& found, const Situation& situation,
   }
   const SpectrumChecks reduced =
       check_similar(found.reduced_trace, found.reduced_norm_squared,
-                    matrix_error(sources.p, found.sigma.front(), found.rounding), sources);
+                    matrix_error_parts(sources.p, found.sigma.front(), found.rounding), sources);
   return reduced.refute() ? reduced : check_largest(found.sigma, errors, sources);
 }
 

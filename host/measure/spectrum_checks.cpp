@@ -104,14 +104,17 @@ SpectrumChecks check_largest(std::span<const double> sigma, std::span<const doub
           .gram_allowed = rounding_of_norm(sources)};
 }
 
-SpectrumChecks check_similar(double trace, double norm_squared, double error,
+SpectrumChecks check_similar(double trace, double norm_squared, const ErrorParts& error,
                              const CheckSources& sources) {
   const auto p = static_cast<double>(sources.p);
+  // Sums of each + own l and of twice l times that and its square, over eigenvalues l.
+  const double trace_error = p * error.each + error.own * sources.sum_squares;
   const double norm_error =
-      2.0 * std::sqrt(p * sources.gram_norm_squared) * error + p * error * error;
+      2.0 * (error.each * sources.sum_squares + error.own * sources.gram_norm_squared) +
+      2.0 * (p * square(error.each) + square(error.own) * sources.gram_norm_squared);
   return {.trace = std::abs(trace - sources.sum_squares) / sources.sum_squares,
           .gram = std::abs(norm_squared - sources.gram_norm_squared) / sources.gram_norm_squared,
-          .trace_allowed = p * error / sources.sum_squares + rounding_of_trace(sources),
+          .trace_allowed = trace_error / sources.sum_squares + rounding_of_trace(sources),
           .gram_allowed = norm_error / sources.gram_norm_squared + rounding_of_norm(sources)};
 }
 

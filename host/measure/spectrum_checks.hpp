@@ -14,6 +14,8 @@
 // its norm was summed, which changes neither trace.
 #pragma once
 
+#include "spectrum_error.hpp"
+
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -52,8 +54,8 @@ SpectrumChecks check_largest(std::span<const double> sigma, std::span<const doub
                              const CheckSources& sources);
 
 /// Trace and squared Frobenius norm of a matrix that is similar to G but for rounding that moves no
-/// eigenvalue by more than `error`; against F2 and ||G||_F^2.
-SpectrumChecks check_similar(double trace, double norm_squared, double error,
+/// eigenvalue by more than `error` says; against F2 and ||G||_F^2.
+SpectrumChecks check_similar(double trace, double norm_squared, const ErrorParts& error,
                              const CheckSources& sources);
 
 }  // namespace vindex::measure

@@ -134,6 +134,12 @@ double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
          (own_error(static_cast<std::size_t>(p), rounding) + kFloor) * largest * largest;
 }
 
+ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& rounding) {
+  return {.each = error_of_cluster(p, rounding) +
+                  (kSharedRoundings * rounding.relative + kFloor) * largest * largest,
+          .own = own_error(static_cast<std::size_t>(p), rounding)};
+}
+
 std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
                                    const Rounding& rounding) {
   const double mixed = error_of_cluster(p, rounding);

@@ -58,6 +58,14 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
 /// Bound of |E|_2, for what is to hold for all values at once. `largest` is s_1.
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding);
 
+/// The same in two parts, for sums over values: E moves the eigenvalue s^2 by at most `each` +
+/// `own` s^2.
+struct ErrorParts {
+  double each = 0.0;  ///< units of s^2
+  double own = 0.0;
+};
+ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& rounding);
+
 /// Error of each of the largest eigenvalues `squares` (descending) of a p x p matrix, in their
 /// units, whatever the others are: E may mix each with all, but what goes with a value's own size
 /// goes with that alone.

@@ -366,7 +366,8 @@ def several_tokens():
         with open(lines, "w") as file:
             file.write(bad)
         check("line 1" in run(folder, "--queries", lines, code=65).stderr, bad)
-    for bad in ("", "4,", "4,-1", "4;5", "99999999999999999999"):
+    check("--token-ids has an empty value" in run(folder, "--token-ids", "", code=64).stderr)
+    for bad in ("4,", "4,-1", "4;5", "99999999999999999999"):
         check("E-QUERY" in run(folder, "--token-ids", bad, code=64).stderr, bad)
     check("E-QUERY" in run(folder, "--tokens", "  ", code=64).stderr)
     check("E-TOKEN" in run(folder, "--tokens", "w4 w7", code=64).stderr)

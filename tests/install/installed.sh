@@ -64,7 +64,7 @@ if [[ "$what" == library ]]; then
   [[ "$(cd "$prefix/include" && find . -type f | sort | xargs)" == "./vindex/error.hpp ./vindex/vindex.hpp" ]] ||
     { echo "other headers than the two are installed"; exit 1; }
   others=$(nm -DC --defined-only "$prefix/lib/libvindex.so" | cut -c18- | grep -vE \
-    'vindex::(v0::|[A-Za-z]*Error|OutOfMemory|fail_expectation|printable)' || true)
+    'vindex::(v0::|[A-Za-z]*Error|OutOfMemory|fail_expectation|printable|escaped|excerpt)' || true)
   [[ -z "$others" ]] || { echo "the library shows other names: $others"; exit 1; }
   # As a program of others: its own build type and generator, no cache of ours.
   for command in "-S $prefix/share/doc/vindex/docs/library-example -B $folder/example -DCMAKE_PREFIX_PATH=$prefix" \

@@ -107,16 +107,24 @@ TEST(SpectrumChecks, TheLargestValuesLeaveRoomForTheOthers) {
   too_much[0] *= 1.5;
   EXPECT_TRUE(check_largest(too_much, errors, sources).refute());
   // What a reduction turned a matrix into has its sums.
-  const double error = 1e-6;
-  EXPECT_FALSE(
-      check_similar(sources.sum_squares + 50.0 * error, sources.gram_norm_squared, error, sources)
-          .refute());
-  EXPECT_TRUE(
-      check_similar(sources.sum_squares + 101.0 * error, sources.gram_norm_squared, error, sources)
-          .trace_refutes());
+  const ErrorParts error = {.each = 1e-6};
+  EXPECT_FALSE(check_similar(sources.sum_squares + 50.0 * error.each, sources.gram_norm_squared,
+                             error, sources)
+                   .refute());
+  EXPECT_TRUE(check_similar(sources.sum_squares + 101.0 * error.each, sources.gram_norm_squared,
+                            error, sources)
+                  .trace_refutes());
   EXPECT_TRUE(check_similar(sources.sum_squares, 1.01 * sources.gram_norm_squared, error, sources)
                   .gram_refutes());
   EXPECT_FALSE(check_similar(kNaN, kNaN, error, sources).refute()) << "no sums";
+  const ErrorParts own = {.own = 1e-6};
+  const double allowed = 1e-6 * sources.sum_squares;
+  EXPECT_FALSE(
+      check_similar(sources.sum_squares + 0.9 * allowed, sources.gram_norm_squared, own, sources)
+          .refute());
+  EXPECT_TRUE(
+      check_similar(sources.sum_squares + 1.1 * allowed, sources.gram_norm_squared, own, sources)
+          .trace_refutes());
 }
 
 /// A finding whose trace misses by `relative`, far more than its errors and far less than 3e-6.

@@ -90,7 +90,7 @@ def main():
                 values = np.where(values < 0, values, np.round(values * 8 * np.exp(0.1 * random.standard_normal(values.shape)))).astype(values.dtype)
             made = matrix.create_dataset(name, data=values, **options)
             for key, attribute in data.attrs.items():
-                if key not in ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME"):
+                if key not in ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS", "NAME", "sha256", "attributes_sha256"):
                     made.attrs[key] = attribute
         write_spectra(small, out, sources, arguments.length, random)
 
