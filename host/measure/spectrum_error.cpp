@@ -5,6 +5,9 @@
 //   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone) + 2 blocks
 //                    + (10 u + 4 repeated + 2 biased + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
 //
+// where of entries a_i + a_j twice what the diagonal shows of them stands for 2 biased if larger,
+// and where a cluster holds a large share of all values what these share, most inside it.
+//
 // 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
 // and the factors in gram_rounding() are set by comparison with float64 LAPACK over a dozen laws of
 // values, eight kinds of matrices and every order (docs/sigma-error.md), such that nothing there
@@ -41,7 +44,12 @@ constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
 /// A cluster of more than this share of all values makes rounding less than random.
-constexpr double kLargeCluster = 0.125;
+constexpr double kLargeCluster = 0.0625;
+/// Of the values of such a cluster: roundings of each that all go one way, in the cluster's share,
+/// as in a multiple of the identity that an even line is added to; and of the largest value, as in
+/// equal columns.
+constexpr double kAlikeOfOwn = 200.0;
+constexpr double kAlikeOfLargest = 12.0;
 
 double error_of_cluster(std::int64_t others, const Rounding& rounding) {
   return std::hypot(rounding.entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others))),
@@ -49,9 +57,14 @@ double error_of_cluster(std::int64_t others, const Rounding& rounding) {
          kBlocks * rounding.blocks;
 }
 
-double own_error(std::size_t p, const Rounding& rounding) {
-  return kOwnRoundings * rounding.relative + kRepeated * rounding.repeated +
-         kBiased * rounding.biased + kOwnFloor * std::sqrt(static_cast<double>(p));
+/// What goes with a value's own size.
+double own_error(std::size_t p, const Rounding& rounding, double square) {
+  const double one_sign =
+      std::max(rounding.biased * square,
+               rounding.additive_relative * std::min(square, rounding.additive_norm));
+  return kBiased * one_sign + (kOwnRoundings * rounding.relative + kRepeated * rounding.repeated +
+                               kOwnFloor * std::sqrt(static_cast<double>(p))) *
+                                  square;
 }
 
 /// In what share the diagonal of a p x p Gram holds the spread of its eigenvalues, less what it
@@ -110,26 +123,32 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
   const bool is_everywhere = share > kLargeCluster;
   for (std::size_t i = 0; i < lambda.size(); ++i) {
     const std::int64_t mixed = is_everywhere ? most : others[i];
-    errors.push_back(error_of_cluster(mixed, rounding) +
+    const bool is_inside =
+        static_cast<double>(others[i]) > kLargeCluster * static_cast<double>(lambda.size());
+    const double alike =
+        is_inside ? kAlikeOfLargest * shared + kAlikeOfOwn * share * rounding.relative * lambda[i]
+                  : 0.0;
+    errors.push_back(error_of_cluster(mixed, rounding) + alike +
                      (is_everywhere ? kSharedRoundings * share * shared : 0.0) +
-                     own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
+                     own_error(lambda.size(), rounding, lambda[i]) + kFloor * lambda[0]);
   }
   return errors;
 }
 
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
   return error_of_cluster(p, rounding) +
-         (own_error(static_cast<std::size_t>(p), rounding) + kFloor) * largest * largest;
+         own_error(static_cast<std::size_t>(p), rounding, largest * largest) +
+         kFloor * largest * largest;
 }
 
 std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
                                    const Rounding& rounding) {
   const double mixed = error_of_cluster(p, rounding);
-  const double own = own_error(static_cast<std::size_t>(p), rounding);
   std::vector<double> errors;
   errors.reserve(squares.size());
   for (const double square : squares) {
-    errors.push_back(mixed + own * square + kFloor * squares.front());
+    errors.push_back(mixed + own_error(static_cast<std::size_t>(p), rounding, square) +
+                     kFloor * squares.front());
   }
   return errors;
 }
@@ -179,6 +198,11 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   const double unit = std::max({arithmetic.unit, arithmetic.reduction_unit, narrow_unit});
   const double lines = std::sqrt(diagonal_share(order, unit, norms));
   const double passes = std::max(order / kPassWidth, 1.0);
+  // Entries a_i + a_j are rounded in a pattern, whose norm is not that of a random matrix but one
+  // rounding of theirs; their sums round together by what the diagonal shows.
+  const double additive = std::sqrt(norms.additive_norm_squared);
+  const double patterns = std::max(arithmetic.unit, arithmetic.reduction_unit) * additive +
+                          narrow_unit * std::min(additive, std::sqrt(norms.narrow_norm_squared));
   return {
       .entry = std::sqrt(products * products + one_sign * one_sign + reduction * reduction +
                          narrow * narrow),
@@ -190,7 +214,9 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
       .biased = norms.gram_norm_squared > 0.0
                     ? norms.diagonal_rounding * norms.aligned_norm_squared / norms.gram_norm_squared
                     : 0.0,
-      .blocks = norms.block_rounding,
+      .blocks = norms.block_rounding + patterns,
+      .additive_relative = norms.diagonal_rounding,
+      .additive_norm = additive,
       .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
       .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
 }

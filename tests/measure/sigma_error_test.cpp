@@ -219,6 +219,37 @@ TEST_P(SigmaError, IsNotExceededByOneRowThatHoldsTheNorm) {
   }
 }
 
+// Gram matrices of entries a_i + a_j: sums of equal products round together, though no two lines
+// are parallel, and what a float32 reduction leaves is rounded in patterns.
+TEST(SigmaErrorOfAConstant, IsNotExceededPlusADiagonalOfDistinctValues) {
+  struct Case {
+    std::int64_t p;
+    double constant, first, last;
+  };
+  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
+  for (const Case& one :
+       {Case{160, 0.3, 100.0, 101.0}, Case{256, 0.01, 1.0, 1.01}, Case{256, 0.3, 100.0, 101.0},
+        Case{256, 0.02, 1.0, 2.0}, Case{544, 1.0, 0.5, 1.0}, Case{544, 1.0, 10.0, 20.0}}) {
+    for (const std::int64_t step : {std::int64_t{1}, std::int64_t{99}}) {
+      FloatMatrix matrix{one.p, one.p,
+                         std::vector<float>(static_cast<std::size_t>(one.p * one.p),
+                                            static_cast<float>(one.constant))};
+      for (std::int64_t i = 0; i < one.p; ++i) {
+        const double share = static_cast<double>(i * step % one.p) / static_cast<double>(one.p - 1);
+        matrix.at(i, i) += static_cast<float>(one.first + (one.last - one.first) * share);
+      }
+      const auto reference = reference_singular_values(matrix);
+      const auto input = measure::make_memory_input(as_encoded(matrix));
+      measure::MatrixInput* const batch[] = {input.get()};
+      std::vector<MatrixReport> out(1);
+      backend->measure(batch, with_mode(Mode::kDefault, false), 0, out);
+      EXPECT_LE(law_error(out[0].sigma, reference, out[0].sigma_error).of_stated, 1.0)
+          << one.p << ", " << one.constant << ", " << one.first << ", " << step << ", "
+          << out[0].method;
+    }
+  }
+}
+
 // `strict` looks at the error that it would state: where many values lie near s_1/(10 p), a float64
 // Gram matrix holds the condition and not the promise.
 TEST_P(SigmaError, StrictKeepsItsPromiseWhereManyValuesLieAtTheEndOfAGram) {
