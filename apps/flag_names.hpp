@@ -1,5 +1,6 @@
 // Owns the flags that mean the same in every verb: which part of a model is meant, what may be
-// replaced, what is overridden; and what their former spellings say.
+// replaced, what is overridden; what their former spellings say; and that no flag has an empty
+// value.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,5 +28,10 @@ void add_accept_findings(CLI::App& verb, bool& target, const std::string& help);
 
 /// A former spelling, not shown: UsageError E-USAGE "`former` is `now` now".
 void add_former_flag(CLI::App& verb, const std::string& former, const std::string& now);
+
+/// Throws UsageError E-USAGE (64) where a flag of the parsed `command`, called `path`, was given an
+/// empty value: what an unset variable leaves of `--worker "$INDEX"`, and never what was meant.
+/// Some commands would do the work of all without a word.
+void expect_values(const CLI::App& command, const std::string& path);
 
 }  // namespace vindex::apps

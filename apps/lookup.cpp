@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <map>
 #include <memory>
 #include <unistd.h>
@@ -32,28 +31,26 @@ struct LookupFlags {
   std::string role = "gate_proj", pooling = "mean";
 };
 
-std::vector<jobs::QueryRequest> requests_of(const LookupFlags& flags) {
-  std::vector<jobs::QueryRequest> requests;
+jobs::QueryList requests_of(const LookupFlags& flags) {
+  std::vector<jobs::QueryRequest> given;
   for (const std::string& token : flags.tokens) {
-    requests.push_back({.what = jobs::TokenText{token}});
+    given.push_back({.what = jobs::TokenText{token}});
   }
   for (const std::int64_t number : flags.numbers) {
-    requests.push_back({.what = jobs::TokenNumber{number}});
+    given.push_back({.what = jobs::TokenNumber{number}});
   }
   for (const std::string& entries : flags.sequences) {
-    requests.push_back(jobs::token_sequence(entries));
+    given.push_back(jobs::token_sequence(entries));
   }
   for (const std::string& numbers : flags.number_sequences) {
-    requests.push_back(jobs::token_numbers(numbers));
+    given.push_back(jobs::token_numbers(numbers));
   }
-  const auto append = [&](std::vector<jobs::QueryRequest> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(requests));
-  };
+  jobs::QueryList requests(std::move(given));
   if (!flags.vector_file.empty()) {
-    append(jobs::read_vectors(flags.vector_file));
+    requests.add(jobs::read_vectors(flags.vector_file));
   }
   if (!flags.queries_file.empty()) {
-    append(jobs::read_queries(flags.queries_file));
+    requests.add(jobs::read_queries(flags.queries_file));
   }
   if (requests.empty()) {
     throw UsageError("E-QUERY",
@@ -129,7 +126,17 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   }
   const jobs::LookupSettings settings = lookup_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
-  jobs::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO), print_result);
+  // A million answers are not a million calls of the system.
+  constexpr std::size_t kPrintedBytes = 64U << 10U;
+  std::string waiting;
+  const auto print_waiting = [&] { print_result(std::exchange(waiting, {})); };
+  jobs::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO),
+                            [&](const std::string& text) {
+                              waiting += text;
+                              if (waiting.size() >= kPrintedBytes) {
+                                print_waiting();
+                              }
+                            });
   std::int64_t seen_passes = 0;
   const auto see = [&](const jobs::LookupResult& all, const jobs::QueryResult& query) {
     if (std::exchange(seen_passes, all.passes) != all.passes) {
@@ -139,10 +146,12 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   };
   const jobs::LookupResult result = jobs::look_up(settings, talk.hooks(), see);
   if (result.stopped) {
+    print_waiting();
     talk.finish();
     return stopped_early("nothing is kept of a search; run the same command again");
   }
   writer.finish(result);
+  print_waiting();
   for (const jobs::SkippedMatrix& matrix : result.skipped) {
     say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
   }

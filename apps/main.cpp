@@ -2,12 +2,15 @@
 // prints an error.
 #include "arithmetic_environment.hpp"
 #include "describe_commands.hpp"
+#include "flag_names.hpp"
 #include "help_text.hpp"
 #include "verbs.hpp"
 
 #include "core/nearest_name.hpp"
 #include "core/output_target.hpp"
+#include "core/reading_bounds.hpp"
 #include "core/stop.hpp"
+#include "core/text_parts.hpp"
 #include "engine/opening.hpp"
 #include "engine/version.hpp"
 #include "input/remote_environment.hpp"
@@ -31,6 +34,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -222,6 +226,22 @@ void warn_of_dead_variables(const vindex::apps::Session& session) {
   }
 }
 
+/// A server that runs this program for its clients says beneath which folders it may read, one a
+/// line; an empty variable names none.
+void bound_reading() {
+  const char* const given = std::getenv("VINDEX_BENEATH");
+  if (given == nullptr) {
+    return;
+  }
+  std::vector<std::string> roots;
+  for (const std::string_view root : vindex::split(given, '\n')) {
+    if (!root.empty()) {
+      roots.emplace_back(root);
+    }
+  }
+  vindex::read_only_beneath(roots);
+}
+
 /// Begins to load what the command will need: of `measure`, OpenBLAS, while its words are read.
 std::vector<std::jthread> load_ahead(const std::vector<std::string>& words) {
   const auto command = std::find_if(words.begin() + (words.empty() ? 0 : 1), words.end(),
@@ -237,6 +257,7 @@ std::vector<std::jthread> load_ahead(const std::vector<std::string>& words) {
 int run(int argc, char** argv) {
   vindex::apps::Session session;
   session.arguments.assign(argv, argv + argc);
+  bound_reading();
   session.unset_variables = vindex::apps::unset_arithmetic_variables();
   (void)vindex::apps::blas_core_wish();
   vindex::input::set_remote_environment(vindex::apps::environment_variable);
@@ -289,6 +310,8 @@ int run(int argc, char** argv) {
         fmt::format("E-USAGE: {}; see `vindex --help` and `vindex COMMAND --help`", error.what()),
         ExitCode::kUsage);
   }
+  const auto [command, path] = chosen_command(app);
+  vindex::apps::expect_values(*command, path);
   warn_of_dead_variables(session);
   const vindex::apps::Ending ending = session.chosen();
   return ending.code() == ExitCode::kOk ? 0 : fail(ending.reason(), ending.code());

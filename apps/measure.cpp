@@ -49,6 +49,8 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   engine::RunSettings settings = settings_of(flags, session);
   // What is tried is fetched, and nothing of it is left.
   const std::uint64_t copies = std::exchange(settings.disk_budget, 0);
+  // A plan touches no weights.
+  settings.indexing.tied = model::TiedOutput::kComparePlaces;
   const engine::SelectedModel model = engine::open_selected(settings);
   std::string note;
   const auto backends = engine::open_backends(settings, note);

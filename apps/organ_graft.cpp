@@ -75,10 +75,9 @@ void add_organ_graft(CLI::App& organ, Session& session) {
       "Replace tensors of a host model by those of a donor, unchanged\n\n"
       "Examples:\n"
       "  vindex organ graft --source CODER.gguf --target CHAT.gguf -o MIX.gguf \\\n"
-      "    --layers 5-20,24 --type organ\n"
-      "  vindex organ graft --source A --target B --type organ --dry-run   only checks\n"
-      "  vindex organ graft --source DEEP --target B -o C.gguf --map 5-20:8-23 \\\n"
-      "    --type organ\n"
+      "    --layers 5-20,24                    their feed-forwards with routers\n"
+      "  vindex organ graft --source A --target B --dry-run   only checks\n"
+      "  vindex organ graft --source DEEP --target B -o C.gguf --map 5-20:8-23\n"
       "  vindex organ graft --source A --target B -o C.gguf --type embed --layers -1\n"
       "  vindex organ graft --source organs-a --target organs-b -o organs-c --type ffn\n"
       "The result is the host (target) everywhere, metadata and tokenizer too, except for "
@@ -93,7 +92,7 @@ void add_organ_graft(CLI::App& organ, Session& session) {
   verb->add_option("--type", settings.types,
                    "Classes: organ (feed-forward and its router), ffn (without router), skeleton "
                    "(attention), embed, norm, router, adapter, other, all")
-      ->required();
+      ->capture_default_str();
   add_layers(*verb, settings.layers,
              "Blocks of the donor, for example 5-20,24 (-1: what is in no block); without it "
              "and --map all");

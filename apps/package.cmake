@@ -8,6 +8,13 @@ endif()
 # What builds containers needs a checkout.
 install(DIRECTORY jobs/ DESTINATION share/vindex/jobs USE_SOURCE_PERMISSIONS PATTERN container EXCLUDE)
 
+# Everything above that is compiled, and nothing else: what scripts/quickstart.sh builds, so that an installation may follow.
+add_custom_target(installed)
+add_dependencies(installed vindex vindex_library)
+if(TARGET vindex_cuda_module)
+  add_dependencies(installed vindex_cuda_module)
+endif()
+
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_NAME vindex)
 set(CPACK_PACKAGE_VENDOR "the vindex authors")

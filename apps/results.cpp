@@ -86,8 +86,7 @@ void add_export(CLI::App& app, Session& session) {
       "    --activations A.h5 --cka C.h5 --routing R.h5\n"
       "  vindex export R.h5 --format phase-json -o folder   routing alone\n"
       "csv and json are for every kind of results file; json has "
-      "arrays too.\nParquet and Arrow files: with the Python package, pip install "
-      "'vindex[arrow]'.");
+      "arrays too.\nParquet and Arrow files: with the Python package, vindex-spectra.");
   verb->add_option("file", options->path, "Results file")->required();
   const std::vector<std::string> formats = report::export_formats();
   verb->add_option("--format", options->format, fmt::format("{}", fmt::join(formats, ", ")))

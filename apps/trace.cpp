@@ -75,6 +75,13 @@ Ending run_trace(const TraceFlags& flags, const Session& session) {
                              "finite: it went to no expert",
                              result.unrouted));
   }
+  if (result.not_finite.any()) {
+    say(session, jobs::not_finite_text(result.not_finite, ""));
+  }
+  if (result.not_finite_against.any()) {
+    say(session,
+        jobs::not_finite_text(result.not_finite_against, printable(settings.against) + ": "));
+  }
   if (flags.json) {
     print_result(jobs::trace_json(result));
   } else if (!session.quiet) {

@@ -5,6 +5,7 @@
 #include "numbers.hpp"
 
 #include "core/output_target.hpp"
+#include "core/secrets.hpp"
 #include "core/text_table.hpp"
 #include "core/threads.hpp"
 #include "engine/opening.hpp"
@@ -40,7 +41,7 @@ sem_t stop_noted;  ///< never destroyed: the handler stays
 extern "C" void note_stop(int signal) {
   if (signal == SIGINT && stop_signal != 0) {
     constexpr char kReason[] = "vindex: E-INTERRUPTED: ended at once by a second SIGINT\n";
-    (void)!write(STDERR_FILENO, kReason, sizeof(kReason) - 1);  // all that a handler may call
+    (void)!::write(STDERR_FILENO, kReason, sizeof(kReason) - 1);  // all that a handler may call
     _exit(130);
   }
   stop_signal = signal;
@@ -278,8 +279,9 @@ void add_reshape(CLI::App& verb, std::string& choice) {
 }
 
 void print_result(const std::string& text) {
+  const std::string shown = without_secrets(text);
   try {
-    write_standard_output(std::as_bytes(std::span(text)));
+    write_standard_output(std::as_bytes(std::span(shown)));
   } catch (const SystemError& error) {
     if (!is_closed_output(error)) {
       throw;
@@ -289,7 +291,8 @@ void print_result(const std::string& text) {
 
 void say(const Session& session, const std::string& line) {
   if (!session.quiet) {
-    std::fputs((line + "\n").c_str(), stderr);  // nobody may be reading: no reason to stop
+    // Nobody may be reading: no reason to stop.
+    std::fputs((without_secrets(line) + "\n").c_str(), stderr);
   }
 }
 

@@ -64,13 +64,14 @@ class Child:
 
 
 class Children:
-    """On a CPU a process for every package, so that nobody's threads wait in another's; on a GPU one, whose memory they share."""
+    """A process for every package: nobody's threads wait in another's, and one that hangs or breaks its GPU context costs only its
+    own figures."""
 
-    def __init__(self, command, answer_seconds, is_apart):
-        self.command, self.answer_seconds, self.is_apart, self.children = command, answer_seconds, is_apart, {}
+    def __init__(self, command, answer_seconds):
+        self.command, self.answer_seconds, self.children = command, answer_seconds, {}
 
     def ask(self, **wanted):
-        package = wanted["peer"].split(".")[0] if self.is_apart else ""
+        package = wanted["peer"].split(".")[0]
         if package not in self.children:
             self.children[package] = Child(self.command, self.answer_seconds)
         return self.children[package].ask(**wanted)

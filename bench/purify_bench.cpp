@@ -146,6 +146,7 @@ int main(int argc, char** argv) {
                                   ? kRmtTolerance
                                   : kRelativeTolerance;
       const bool fits =
+          std::isnan(published) ||
           std::abs(error - published) <= std::max(kAbsoluteTolerance, relative * published);
       within = within && fits;
       table += fmt::format("{:<30}{:<15}{:>9.3f}{:>11.3f}{}\n", row.name, bench::kPurifyRules[k],
@@ -158,12 +159,13 @@ int main(int argc, char** argv) {
                       .unit = "share",
                       .samples = {error},
                       .note = purified.gate};
-      bench::Row theirs = ours;
-      theirs.samples = {published};
-      theirs.peer = "published";
-      theirs.note.clear();
-      report.rows.push_back(std::move(ours));
-      report.rows.push_back(std::move(theirs));
+      report.rows.push_back(ours);
+      if (!std::isnan(published)) {
+        ours.samples = {published};
+        ours.peer = "published";
+        ours.note.clear();
+        report.rows.push_back(std::move(ours));
+      }
     }
   }
   fmt::print("{}", json ? bench::report_json(report) : table);

@@ -17,6 +17,8 @@ inline constexpr std::array<const char*, 11> kPurifyRules = {
 /// One row of the table. Errors are |W' - S|^2 / |W - S|^2: 1 is doing nothing.
 struct PurifyCase {
   const char* name;
+  /// NaN: nothing to compare with. The published haar-bayes and haar-visu pad with zeros and count
+  /// them as weights.
   std::array<double, kPurifyRules.size()> published;
 };
 

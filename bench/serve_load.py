@@ -3,7 +3,7 @@
 
     bench/serve_load.py VINDEX [--clients 32] [--repeats 5] [--seconds 4] [--kills 200] > RESULTS.json
 
-VINDEX is the program; the server is the Python of this script (`pip install 'vindex[serve]'`). The file has the columns of
+VINDEX is the program; the server is the Python of this script (`pip install 'python/[serve]'`). The file has the columns of
 `vindex measure`, of a small model, its rows repeated with h5py. Every client keeps one connection and asks again as soon as
 it is answered. Clients and server share the cores of this machine. Prints the form of bench/check_form.py: a sample is
 the time between two answers, or the time that 99 % of the answers stayed below, of one repeat. With --kills also the share

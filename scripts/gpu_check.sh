@@ -118,7 +118,9 @@ do_parts() {
         local kept=0
         [[ " $* " != *" counters "* ]] || kept=$((kept + 60))
         [[ " $* " != *" racecheck "* ]] || kept=$((kept + 65))
-        part bench $((all_seconds - SECONDS - kept)) "$do_part" bench_table || true
+        local limit=$((all_seconds - SECONDS - kept))
+        ((limit <= ${VINDEX_BENCH_SECONDS:-$limit})) || limit="$VINDEX_BENCH_SECONDS"
+        part bench "$limit" "$do_part" bench_table || true
         merge_into spectra.json "$raw"/bench-*.json ;;
       decode)
         part decode 90 "$do_part" probe decode 60 decode || true

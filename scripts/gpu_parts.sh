@@ -220,7 +220,12 @@ bench_table() {
   local best=(--routes "$best_route")
   bench_case bench-default 90 "${spectra[@]}" "${best[@]}" --modes default --shapes "$two" --batch 384 --samples 5 || status=1
   bench_case bench-trained 90 --sections spectra --spectra trained,noise "${best[@]}" --modes default,fast --encodings BF16 \
-    --shapes 7168x2048,4096x4096 --batch 64 --samples 3 || status=1
+    --shapes 7168x2048 --batch 64 --samples 3 || status=1
+  bench_case bench-4096 60 --sections spectra --spectra trained,noise "${best[@]}" --modes default --encodings BF16 \
+    --shapes 4096x4096 --batch 32 --samples 2 || status=1
+  # Experts of small mixtures, and what is watched while a model is trained.
+  bench_case bench-small 40 "${spectra[@]}" "${best[@]}" --modes default --encodings BF16 --shapes 512x1024,1024x1024 --batch 96,384 \
+    --samples 3 || status=1
   bench_case bench-strict 50 "${spectra[@]}" "${best[@]}" --modes strict --shapes "$two" --batch 64 --samples 3 || status=1
   bench_case bench-fast 45 "${spectra[@]}" "${best[@]}" --modes fast --shapes "$two" --batch 128 --samples 3 || status=1
   bench_case bench-library 60 "${spectra[@]}" --modes strict --routes library --shapes "$two" --batch 64 --samples 2 || status=1
@@ -235,7 +240,7 @@ bench_table() {
   return "$status"
 }
 
-end_to_end() { bench_case end-to-end 110 --sections read,end-to-end --synth layer:96x7168x2048:fp8 --samples 2; }
+end_to_end() { bench_case end-to-end 110 --sections read,end-to-end --synth "${VINDEX_END_TO_END:-layer:96x7168x2048:fp8}" --samples 2; }
 
 # A forward pass against the host's, and its time.
 trace() { python3 scripts/gpu_trace.py "$stage/vindex" "$scratch/trace" --backend "$backend"; }

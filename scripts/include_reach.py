@@ -22,9 +22,9 @@ LIMITS = {
     "CLI/CLI.hpp": 34,       # 3 s: apps alone
     "re2/re2.h": 3,
     "filesystem": 36,        # 0.5 s; paths of vindex.hpp
-    "functional": 295,       # 0.4 s; kinds of files say by functions what is shown of them, listings and claims what is wanted
-    "variant": 342,          # 0.2 s
-    "fmt/format.h": 316,     # 0.6 s: sources, not headers
+    "functional": 300,       # 0.4 s; kinds of files say by functions what is shown of them, listings and claims what is wanted
+    "variant": 343,          # 0.2 s
+    "fmt/format.h": 320,     # 0.6 s: sources, not headers
     "future": 4,
     "ranges": 0,             # 0.6 s
 }

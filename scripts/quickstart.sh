@@ -46,7 +46,7 @@ fi
 jobs="$(scripts/build_jobs.sh)"
 echo "vindex quickstart"
 echo "  1. install the packages that are missing (Debian 12, asks for root or sudo)"
-echo "  2. build the program, preset $preset ($why): with $jobs compilers at once"
+echo "  2. build the program and its library, preset $preset ($why): with $jobs compilers at once"
 if [[ "$preset" == cpu ]]; then
   echo "     2 to 5 minutes on two cores, less with more"
 else
@@ -60,7 +60,7 @@ scripts/setup.sh
 echo "== 2. build"
 began=$SECONDS
 cmake --preset "$preset" "${architectures[@]}" >/dev/null
-NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" --target vindex -j "$jobs"
+NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" --target installed -j "$jobs"
 echo "built in $((SECONDS - began)) s: build/$preset/apps/vindex"
 vindex="build/$preset/apps/vindex"
 
@@ -84,3 +84,4 @@ echo "== vindex report: a page for a browser"
 "$vindex" report "$work/spectra.h5" -o "build/$preset/quickstart.html" --force
 echo
 echo "Next: $vindex --help"
+echo "      cmake --install build/$preset --prefix DIR"

@@ -48,7 +48,7 @@ try_wheel() {
     exit 1
   fi
   in_system "$python" -m venv /tmp/venv
-  in_system /tmp/venv/bin/pip install --quiet --disable-pip-version-check --no-index --find-links /tmp/wheels vindex
+  in_system /tmp/venv/bin/pip install --quiet --disable-pip-version-check --no-index --find-links /tmp/wheels vindex-spectra
   # shellcheck disable=SC2016
   in_system sh -ec 'PATH=/tmp/venv/bin:$PATH; mkdir /tmp/work; cd /tmp/work; vindex --version; vindex synth kimi-k2-mini -o model -q
     python /tmp/wheel_check.py model; vindex validate spectra.h5'

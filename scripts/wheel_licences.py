@@ -65,7 +65,8 @@ def main(wheel: str, out: str) -> None:
         subprocess.run(unpack, check=True, stdout=subprocess.DEVNULL)
         (root,) = pathlib.Path(folder).iterdir()
         (metadata,) = root.glob("*.dist-info")
-        libraries = sorted(file.name for file in (root / "vindex.libs").iterdir())
+        (carried,) = root.glob("*.libs")
+        libraries = sorted(file.name for file in carried.iterdir())
         if not any("openblas" in name for name in libraries):
             sys.exit("wheel_licences: auditwheel added no OpenBLAS")
         packages = carried_packages(libraries)

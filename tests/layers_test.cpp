@@ -2,8 +2,10 @@
 // the same rule for functions; this holds it for types, which a header alone can carry upwards.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -215,6 +217,61 @@ TEST(LayersTest, TheProgramIncludesTheEntriesOfItsVerbsAlone) {
     return header == "vindex.hpp" || header == "error.hpp" || header.rfind("core/", 0) == 0;
   });
   EXPECT_EQ(found, entries_of_verbs());
+}
+
+/// Whether a text calls what opens files of the system: ::open() and its like, not Class::open().
+bool opens_files(const std::string& text) {
+  for (const std::string call : {"::open(", "::openat("}) {
+    for (std::size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1)) {
+      const char before = at == 0 ? ' ' : text[at - 1];
+      if (std::isalnum(static_cast<unsigned char>(before)) == 0 && before != '_' && before != '>') {
+        return true;
+      }
+    }
+  }
+  return text.find("ifstream") != std::string::npos || text.find("fopen(") != std::string::npos;
+}
+
+// What a run reads for somebody else passes core/reading_bounds.hpp. Beside it files are opened
+// that are written, that the system has, or that a variable of the environment names.
+TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
+  std::set<std::string> found;
+  for (const char* folder : {"apps", "host"}) {
+    const fs::path root = VINDEX_SOURCE_DIR;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file()) {
+        continue;
+      }
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      if (opens_files(text)) {
+        found.insert(entry.path().lexically_relative(root).string());
+      }
+    }
+  }
+  const std::set<std::string> gate = {"host/core/reading_bounds.cpp",
+                                      "host/core/reading_bounds.hpp"};
+  const std::set<std::string> written = {
+      "host/core/atomic_file.cpp",  "host/core/file_clock.cpp",       "host/input/shard_copy.cpp",
+      "host/results/heartbeat.cpp", "host/jobs/trace/token_rows.cpp", "host/results/lock_file.cpp"};
+  const std::set<std::string> of_system = {"apps/main.cpp",
+                                           "host/bench/report.cpp",
+                                           "host/blas/processor.cpp",
+                                           "host/cpu/cpu_info.cpp",
+                                           "host/core/control_groups.cpp",
+                                           "host/core/process_name.cpp",
+                                           "host/engine/memory_budget.cpp",
+                                           "host/input/direct_files.cpp",
+                                           "host/core/small_file.cpp"};
+  const std::set<std::string> of_environment = {"host/input/hf_store.cpp",
+                                                "host/input/remote_environment.cpp"};
+  std::set<std::string> known;
+  for (const auto* files : {&gate, &written, &of_system, &of_environment}) {
+    known.insert(files->begin(), files->end());
+  }
+  for (const std::string& file : found) {
+    EXPECT_TRUE(known.contains(file)) << file << " opens files: use open_to_read()";
+  }
 }
 
 TEST(LayersTest, TheInstalledHeadersIncludeNoOthers) {

@@ -155,11 +155,13 @@ class Batch {
         nullptr, probe_.stream());
   }
 
-  void chase() {
+  /// In arithmetic of Real with at most so many sweeps under way.
+  template <typename Real>
+  void chase(int most_sweeps) {
     auto* const diagonal = values_.reserve_array<double>(0);
-    chase_bands<float, double>(bands_.reserve_array<float>(0), kCols, count_,
-                               chase_shape(shared_bytes(), sizeof(double)), diagonal,
-                               diagonal + count_ * kCols, probe_.stream());
+    chase_bands<float, Real>(bands_.reserve_array<float>(0), kCols, count_,
+                             chase_shape(shared_bytes(), sizeof(Real), most_sweeps), diagonal,
+                             diagonal + count_ * kCols, probe_.stream());
   }
 
   void solve() {
@@ -268,8 +270,13 @@ void probe_stages(Probe& probe) {
     batch.form(ProductKernel::kWarp);
     batch.reduce(BandRoute::kTensor, 0);
   };
+  for (const int sweeps : {14, 12, 9, 7}) {
+    time_stage(
+        probe, batch, "chase in float32, " + std::to_string(sweeps) + " sweeps",
+        [&, sweeps] { batch.chase<float>(sweeps); }, to_band);
+  }
   time_stage(
-      probe, batch, "chase", [&] { batch.chase(); }, to_band);
+      probe, batch, "chase", [&] { batch.chase<double>(7); }, to_band);
   time_stage(probe, batch, "values", [&] { batch.solve(); }, {});
   if (choose_product_kernel(probe.properties().major, probe.properties().minor) ==
       ProductKernel::kWarpgroup) {

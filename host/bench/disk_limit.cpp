@@ -3,6 +3,7 @@
 #include "machine_limits.hpp"
 
 #include "core/integers.hpp"
+#include "core/reading_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ constexpr std::size_t kAlignment = 4096;
 
 class File {
  public:
-  File(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC)) {
+  explicit File(const std::string& path, int flags = 0) : descriptor_(open_to_read(path, flags)) {
     struct stat status {};
     if (descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0) {
       bytes_ = static_cast<std::uint64_t>(status.st_size);
@@ -74,7 +75,7 @@ struct Piece {
 bool drop_from_page_cache(const std::vector<std::string>& paths) {
   bool dropped = true;
   for (const std::string& path : paths) {
-    const File file(path, O_RDONLY);
+    const File file(path);
     // Pages that are not yet on the disk cannot be dropped.
     dropped = file.descriptor() >= 0 && ::fsync(file.descriptor()) == 0 &&
               ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED) == 0 &&
@@ -92,7 +93,7 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
   std::vector<Piece> pieces;
   std::uint64_t bytes = 0;
   for (const std::string& path : paths) {
-    files.emplace_back(path, O_RDONLY | O_DIRECT);
+    files.emplace_back(path, O_DIRECT);
     if (files.back().descriptor() < 0) {
       row.note = "the file system has no O_DIRECT";
       return row;

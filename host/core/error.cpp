@@ -1,3 +1,4 @@
+#include "secrets.hpp"
 #include "utf8.hpp"
 
 #include <vindex/error.hpp>
@@ -12,7 +13,9 @@
 namespace vindex {
 
 Error::Error(ExitCode exit_code, std::string id, const std::string& message)
-    : std::runtime_error(id + ": " + message), exit_code_(exit_code), id_(std::move(id)) {}
+    : std::runtime_error(id + ": " + without_secrets(message)),
+      exit_code_(exit_code),
+      id_(std::move(id)) {}
 
 UsageError::UsageError(std::string id, const std::string& message)
     : Error(ExitCode::kUsage, std::move(id), message) {}
@@ -51,7 +54,7 @@ SystemError::SystemError(std::string id, int error_number, const std::string& me
 
 RemoteError::RemoteError(std::string id, std::string message, bool retryable)
     : Error(ExitCode::kUnavailable, std::move(id), message),
-      message_(std::move(message)),
+      message_(without_secrets(message)),
       retryable_(retryable) {}
 
 OutputError::OutputError(std::string id, const std::string& message)
@@ -79,7 +82,9 @@ std::size_t shown_bytes(std::string_view text) {
 }
 }  // namespace
 
-std::string printable(const std::string& text) {
+std::string printable(const std::string& text) { return escaped(without_secrets(text)); }
+
+std::string escaped(const std::string& text) {
   std::string out;
   out.reserve(text.size());
   std::size_t i = 0;
@@ -93,6 +98,14 @@ std::string printable(const std::string& text) {
     }
   }
   return out;
+}
+
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t kShown = 200;
+  constexpr std::size_t kExamined = 8192;  // a cut may not hide where a password ends
+  const std::string shown = without_secrets(text.substr(0, kExamined));
+  const bool goes_on = shown.size() > kShown || text.size() > kExamined;
+  return printable(shown.substr(0, kShown)) + (goes_on ? "..." : "");
 }
 
 }  // namespace vindex

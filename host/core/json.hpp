@@ -51,6 +51,8 @@ struct JsonLimits {
   std::size_t bytes = 16U << 20U;
   std::size_t values = std::numeric_limits<std::size_t>::max();  ///< more are refused
   std::size_t kept_values = 4'000'000;  ///< parse_json(): the tree holds these, the rest is null
+  /// NaN, Infinity and -Infinity are numbers, as Python's json writes them.
+  bool non_finite_numbers = false;
   bool unsigned_integers_only = false;  ///< refuse negative, fractional and exponent numbers
 };
 

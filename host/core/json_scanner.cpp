@@ -99,7 +99,7 @@ JsonKind JsonScanner::peek() {
     case 'n':
       return JsonKind::kNull;
     default:
-      if (c == '-' || is_digit(c)) {
+      if (c == '-' || is_digit(c) || (limits_.non_finite_numbers && (c == 'N' || c == 'I'))) {
         return JsonKind::kNumber;
       }
       fail("E-JSON-SYNTAX",
@@ -184,8 +184,29 @@ std::string_view JsonScanner::string() {
   return scan_string();
 }
 
+std::optional<double> JsonScanner::non_finite_number() {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::pair<std::string_view, double> kWords[] = {
+      {"NaN", std::numeric_limits<double>::quiet_NaN()},
+      {"Infinity", kInfinity},
+      {"-Infinity", -kInfinity}};
+  const std::string_view rest(text_.data() + position_, text_.size() - position_);
+  for (const auto& [word, value] : kWords) {
+    if (rest.starts_with(word)) {
+      position_ += word.size();
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
 JsonScanner::Number JsonScanner::number() {
   begin_value();
+  if (limits_.non_finite_numbers) {
+    if (const auto value = non_finite_number()) {
+      return *value;
+    }
+  }
   const bool negative = here() == '-';
   position_ += negative ? 1 : 0;
   if (!is_digit(here())) {

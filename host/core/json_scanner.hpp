@@ -43,8 +43,8 @@ class JsonScanner {
 
   std::string_view string();
   /// Integers keep every bit: unsigned where not negative, else signed; beyond 64 bits or with a
-  /// fraction or exponent a double, which must be finite. With `unsigned_integers_only` all but the
-  /// first are refused.
+  /// fraction or exponent a double, which must be finite but for the words that
+  /// `non_finite_numbers` allows. With `unsigned_integers_only` all but the first are refused.
   Number number();
   std::uint64_t unsigned_integer();
   bool boolean();
@@ -79,6 +79,8 @@ class JsonScanner {
   std::uint32_t four_hex_digits();
   std::size_t check_utf8();
   void literal(std::string_view word);
+  /// Reads over one of the words that `non_finite_numbers` allows.
+  std::optional<double> non_finite_number();
   char here() const { return position_ < text_.size() ? text_[position_] : '\0'; }
 
   std::span<char> text_;

@@ -1,6 +1,7 @@
 #include "output_target.hpp"
 
 #include "path_kind.hpp"
+#include "reading_bounds.hpp"
 
 #include <vindex/error.hpp>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <unistd.h>
@@ -20,7 +22,7 @@ constexpr std::array<char, 8> kHdf5 = {'\x89', 'H', 'D', 'F', '\r', '\n', '\x1a'
 
 /// Whether the file begins as an HDF5 file does. What cannot be read might be one.
 bool is_hdf5(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int descriptor = open_to_read(path, O_NONBLOCK | O_NOCTTY);
   std::array<char, kHdf5.size()> beginning{};
   ssize_t got = -1;
   do {
@@ -67,10 +69,23 @@ void require_free_target(const std::string& path, bool replace, const char* flag
 }
 
 void require_no_input(std::span<const std::string> targets, std::span<const std::string> inputs) {
-  std::map<FileIdentity, std::string> taken;
-  for (const std::string& target : targets) {
-    if (const auto there = target.empty() ? std::nullopt : file_identity(target)) {
+  namespace fs = std::filesystem;
+  std::map<FileIdentity, std::string> taken;  // by the target's identity and its folders'
+  const auto take = [&](const std::string& path, const std::string& target) {
+    if (const auto there = file_identity(path)) {
       taken.emplace(*there, target);
+    }
+  };
+  for (const std::string& target : targets) {
+    if (target.empty()) {
+      continue;
+    }
+    take(target, target);
+    std::error_code failure;
+    fs::path folder = fs::weakly_canonical(target, failure).parent_path();
+    while (!folder.empty()) {
+      take(folder.string(), target);
+      folder = folder == folder.parent_path() ? fs::path() : folder.parent_path();
     }
   }
   for (std::size_t i = 0; !taken.empty() && i < inputs.size(); ++i) {

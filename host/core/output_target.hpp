@@ -25,8 +25,8 @@ void require_file_target(const std::string& path, const char* id = "E-OUTPUT-NOT
 /// too: measurements cost hours, a translation seconds.
 void require_free_target(const std::string& path, bool replace, const char* flag = "--force");
 
-/// Throws OutputError E-OUTPUT-SOURCE where one of `targets` is one of `inputs`, whatever links and
-/// spellings lead to it. Empty paths are none.
+/// Throws OutputError E-OUTPUT-SOURCE where one of `targets` is one of `inputs` or lies in a folder
+/// that is one, whatever links and spellings lead to it. Empty paths are none.
 void require_no_input(std::span<const std::string> targets, std::span<const std::string> inputs);
 
 /// Writes all of `bytes` to standard output, past the buffer of <cstdio>. Errors: SystemError

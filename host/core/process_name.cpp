@@ -1,11 +1,12 @@
 #include "process_name.hpp"
 
+#include "small_file.hpp"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace vindex {
@@ -25,25 +26,6 @@ const std::string& host_name() {
     return text.empty() ? std::string("unknown") : text;
   }();
   return name;
-}
-
-std::string read_small_file(const std::string& path, std::size_t most) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    return "";
-  }
-  std::string text(most, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t count = ::read(descriptor, text.data() + size, text.size() - size);
-    if (count <= 0) {
-      break;
-    }
-    size += static_cast<std::size_t>(count);
-  }
-  ::close(descriptor);
-  text.resize(size);
-  return text;
 }
 
 std::string process_start(std::int64_t pid) {

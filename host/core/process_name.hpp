@@ -1,8 +1,6 @@
-// Owns how processes know each other: the machine and process that temporary files and locks name,
-// and what small files of other processes say.
+// Owns how processes know each other: the machine and process that temporary files and locks name.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,9 +16,5 @@ std::string process_start(std::int64_t pid);
 /// True where process `pid` of this machine, begun at `start` (empty: unknown), is certainly gone:
 /// nobody has its number, or somebody who began at another time.
 bool process_is_gone(std::int64_t pid, const std::string& start = std::string());
-
-/// The first `most` bytes of a file that another process may replace; empty where it cannot be
-/// read. Never waits, not for a writer of a pipe either.
-std::string read_small_file(const std::string& path, std::size_t most = 4096);
 
 }  // namespace vindex

@@ -94,6 +94,8 @@ double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
     found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + errors.each[i] + errors.once);
   }
   found.bounds = bounds_between(lower, upper, errors, scaled.sum_squares);
+  found.reduced_trace = std::ldexp(probe.trace(), -scaled.exponent);
+  found.reduced_norm_squared = std::ldexp(probe.norm_squared(), -2 * scaled.exponent);
   return probe.passes_norm_squared();
 }
 

@@ -82,9 +82,7 @@ Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& 
 /// Bytes for `wanted` vectors.
 std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted);
 
-/// The `wanted` (at most p) largest singular triplets with s > 0. residual is |A^T u - s v|, where
-/// u = A v / s (so |A v - s u| is rounding); gap the distance to the nearest other value. Vectors
-/// inside a cluster are a basis of its subspace, no more: the gap says so.
+/// The `wanted` (at most p) largest singular triplets with s > 0: measure/singular_triplets.hpp.
 SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::int32_t wanted,
                                  bool transposed, Workspace& workspace, MatrixReport& report);
 

@@ -1,13 +1,15 @@
 // Owns the way from float32 weights to encoded bytes, for writers: synthetic models, organ tools.
-// Each encoder is the inverse of decode_matrix() up to rounding to the nearest code.
+// Each encoder is the inverse of decode_matrix() up to rounding to the nearest code: the nearest
+// under the scale (and minimum) as it is stored, not as it was before its own rounding.
 //   F64, F32         as they are
 //   BF16, F16        round to nearest, ties to even
 //   F8_E4M3 blocks   scale = largest magnitude / 448 (F32), code nearest to weight / scale, ties to
 //                    even; DeepSeek-V3 inference/kernel.py, weight_block_size [128, 128]
 //   INT4 groups      scale = largest magnitude / 7 as BF16, code -7..7 nearest to weight / scale;
 //                    compressed-tensors pack-quantized (offset binary, 8 per word, low first)
-//   Q4_0 Q4_1 Q5_0 Q5_1 Q8_0   bit for bit what ggml's reference quantisers give; ggml
-//                    src/ggml-quants.c, quantize_row_*_ref (host/decode/encode_blocks.cpp)
+//   Q4_0 Q4_1 Q5_0 Q5_1 Q8_0   scales of ggml's reference quantisers, ggml src/ggml-quants.c,
+//                    quantize_row_*_ref (host/decode/encode_blocks.cpp); ggml's codes are for the
+//                    unrounded scale, so some of ours are others, each nearer to its weight
 #pragma once
 
 #include "encoding.hpp"

@@ -1,11 +1,12 @@
-// Source of the quantisers: ggml src/ggml-quants.c (quantize_row_q4_0_ref and its neighbours):
-//   Q4_0 Q5_0  scale = the weight of largest magnitude / -8 or -16; code = weight / scale + 8.5 or
-//              16.5 cut to an integer, at most 15 or 31: negative weights may use the one more code
-//   Q4_1 Q5_1  minimum = least weight, scale = (largest - least) / 15 or 31; code = (weight -
-//              minimum) / scale + 0.5 cut to an integer
-//   Q8_0       scale = largest magnitude / 127; code = weight / scale, ties away from zero
-// Divisions are products with the float32 reciprocal of the unrounded scale; scale and minimum are
-// stored as F16.
+// Scales and minimums are those of ggml src/ggml-quants.c (quantize_row_q4_0_ref and its
+// neighbours), stored as F16:
+//   Q4_0 Q5_0  scale = the weight of largest magnitude / -8 or -16: negative weights may use the
+//              one more code
+//   Q4_1 Q5_1  minimum = least weight, scale = (largest - least) / 15 or 31
+//   Q8_0       scale = largest magnitude / 127
+// ggml chooses codes for the scale before it is rounded to F16; here they are the nearest under
+// what is stored (ties as there: up, in Q8_0 away from zero), so that rounding the scale costs as
+// little as it can. Where it costs much, the neighbours of the rounded numbers are tried too.
 #include "encode_blocks.hpp"
 
 #include "simple_blocks.hpp"
@@ -13,8 +14,10 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace vindex::decode {
 namespace {
@@ -35,6 +38,20 @@ struct NibbleCodes {
       high = static_cast<std::uint8_t>(code >= 16 ? high | bit : high & ~bit);
     }
   }
+  /// All codes at once.
+  static void put_all(std::uint8_t* bytes, const std::int32_t* codes) {
+    auto& block = *reinterpret_cast<Block*>(bytes);
+    for (int j = 0; j < 16; ++j) {
+      block.qs[j] = static_cast<std::uint8_t>((codes[j] & 15) | (codes[j + 16] & 15) << 4);
+    }
+    if constexpr (Codes == 32) {
+      std::uint32_t high = 0;
+      for (int i = 0; i < 32; ++i) {
+        high |= static_cast<std::uint32_t>(codes[i] >> 4) << static_cast<unsigned>(i);
+      }
+      std::memcpy(block.qh, &high, sizeof high);
+    }
+  }
 };
 
 /// Signed bytes, as codes 0 .. 255 around 128.
@@ -43,6 +60,11 @@ struct ByteCodes {
   static constexpr int kZero = 128;
   static void put(std::uint8_t* bytes, int index, int code) {
     reinterpret_cast<Q8_0Block*>(bytes)->qs[index] = static_cast<std::uint8_t>(code - kZero);
+  }
+  static void put_all(std::uint8_t* bytes, const std::int32_t* codes) {
+    for (int i = 0; i < 32; ++i) {
+      put(bytes, i, codes[i]);
+    }
   }
 };
 
@@ -79,14 +101,26 @@ auto visit_block(ElementType type, Visitor&& visitor) {
   }
 }
 
-void put_half(std::uint8_t* at, float value) {
-  const std::uint16_t half = scalar::to_f16(value);
-  std::memcpy(at, &half, sizeof half);
-}
+void put_half(std::uint8_t* at, std::uint16_t half) { std::memcpy(at, &half, sizeof half); }
 
-float reciprocal(float scale) {
-  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
-  return std::isfinite(inverse) ? inverse : 0.0F;
+std::uint16_t magnitude_of(std::uint16_t half) { return half & 0x7FFFU; }
+
+/// The largest finite half and the smallest with a full mantissa, as bits.
+constexpr std::uint16_t kLargestHalf = 0x7BFF;
+constexpr std::uint16_t kSmallestNormalHalf = 0x0400;
+
+/// The halves on both sides of a finite value, the same twice where it is one itself: the first is
+/// nearer to zero.
+std::array<std::uint16_t, 2> halves_around(float value) {
+  const std::uint16_t nearest = scalar::to_f16(value);
+  const float stored = std::fabs(scalar::from_f16(nearest));
+  if (stored == std::fabs(value)) {
+    return {nearest, nearest};
+  }
+  const bool is_outside = stored > std::fabs(value);
+  const auto inner = static_cast<std::uint16_t>(is_outside ? nearest - 1 : nearest);
+  const bool has_outer = magnitude_of(inner) < kLargestHalf;
+  return {inner, static_cast<std::uint16_t>(has_outer ? inner + 1 : inner)};
 }
 
 /// The first weight of largest magnitude, with its sign.
@@ -98,48 +132,151 @@ float extreme_of(const float* values) {
   return extreme;
 }
 
+/// Gives every weight the code nearest to it under the scale and minimum that the block holds. Loop
+/// by loop, so that each of them becomes vector code.
 template <typename Block>
-void encode(const float* values, std::uint8_t* bytes) {
+void put_codes(const float* values, std::uint8_t* bytes) {
   using Codes = CodesOf<Block>;
-  auto& block = *reinterpret_cast<Block*>(bytes);
+  const auto& block = *reinterpret_cast<const Block*>(bytes);
+  const float scale = half_to_float(load_as<std::uint16_t>(block.d));
+  float minimum = 0.0F;
   if constexpr (kHasMinimum<Block>) {
-    float least = values[0];
-    float largest = values[0];
-    for (int i = 1; i < kBlockWeights; ++i) {
-      least = values[i] < least ? values[i] : least;
-      largest = values[i] > largest ? values[i] : largest;
+    minimum = half_to_float(load_as<std::uint16_t>(block.m));
+  }
+  // Q8_0 rounds ties away from the code of zero, the others up.
+  constexpr bool kIsSymmetric = std::is_same_v<Block, Q8_0Block>;
+  constexpr float kFirst = kIsSymmetric ? -128.0F : 0.0F;
+  constexpr float kLast = kIsSymmetric ? 127.0F : static_cast<float>(Codes::kCodes - 1);
+  constexpr float kOrigin = kIsSymmetric ? 0.0F : static_cast<float>(Codes::kZero);
+  // Under a scale of zero every weight has the code of zero.
+  const float divisor = scale == 0.0F ? std::numeric_limits<float>::infinity() : scale;
+  float quotients[kBlockWeights];
+  for (int i = 0; i < kBlockWeights; ++i) {
+    quotients[i] = (values[i] - minimum) / divisor + kOrigin;
+  }
+  std::int32_t codes[kBlockWeights];
+  for (int i = 0; i < kBlockWeights; ++i) {
+    const float low = quotients[i] > kFirst ? quotients[i] : kFirst;  // a NaN is cut as well
+    const float cut = low < kLast ? low : kLast;
+    codes[i] = static_cast<std::int32_t>(cut + (kIsSymmetric ? std::copysign(0.5F, cut) : 0.5F)) +
+               (kIsSymmetric ? Codes::kZero : 0);
+  }
+  Codes::put_all(bytes, codes);
+}
+
+template <typename Block>
+double squared_error(const float* values, const std::uint8_t* bytes) {
+  float decoded[kBlockWeights];
+  Block::decode_all(bytes, decoded);
+  double sum = 0.0;
+  for (int i = 0; i < kBlockWeights; ++i) {
+    const double difference = static_cast<double>(decoded[i]) - static_cast<double>(values[i]);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+/// A block as it is filled: under each scale and minimum that is tried, and the best so far.
+template <typename Block>
+class BestBlock {
+ public:
+  BestBlock(const float* values, std::uint8_t* bytes) : values_(values), bytes_(bytes) {}
+
+  void begin(std::uint16_t scale, std::uint16_t minimum) { fill(scale, minimum, bytes_); }
+
+  /// Takes another scale and minimum where they are nearer to the weights.
+  void offer(std::uint16_t scale, std::uint16_t minimum) {
+    if (!(least_ >= 0.0)) {
+      least_ = squared_error<Block>(values_, bytes_);
     }
-    const float scale = (largest - least) / static_cast<float>(Codes::kCodes - 1);
-    const float inverse = reciprocal(scale);
-    put_half(block.d, scale);
-    put_half(block.m, least);
-    for (int i = 0; i < kBlockWeights; ++i) {
-      const auto code = static_cast<int>((values[i] - least) * inverse + 0.5F);
-      Codes::put(bytes, i, std::min(code, Codes::kCodes - 1));
+    std::uint8_t other[Block::kBytes];
+    fill(scale, minimum, other);
+    if (const double error = squared_error<Block>(values_, other); error < least_) {
+      least_ = error;
+      std::memcpy(bytes_, other, sizeof other);
     }
-  } else if constexpr (std::is_same_v<Block, Q8_0Block>) {
-    const float scale = std::fabs(extreme_of(values)) / 127.0F;
-    const float inverse = reciprocal(scale);
+  }
+
+ private:
+  void fill(std::uint16_t scale, std::uint16_t minimum, std::uint8_t* bytes) const {
+    auto& block = *reinterpret_cast<Block*>(bytes);
     put_half(block.d, scale);
-    for (int i = 0; i < kBlockWeights; ++i) {
-      Codes::put(bytes, i, Codes::kZero + scalar::nearest_away(values[i] * inverse));
+    if constexpr (kHasMinimum<Block>) {
+      put_half(block.m, minimum);
     }
-  } else {
-    constexpr auto kZero = static_cast<float>(Codes::kZero);
-    const float scale = extreme_of(values) / -kZero;
-    const float inverse = reciprocal(scale);
-    put_half(block.d, scale);
-    for (int i = 0; i < kBlockWeights; ++i) {
-      const auto code = static_cast<int>(values[i] * inverse + (kZero + 0.5F));
-      Codes::put(bytes, i, std::min(code, Codes::kCodes - 1));
+    put_codes<Block>(values_, bytes);
+  }
+
+  const float* values_;
+  std::uint8_t* bytes_;
+  double least_ = -1.0;
+};
+
+/// Scale and minimum of a block, and their neighbours where rounding moved either of them so far
+/// that a weight may be more than a step beyond the codes: scales without a full mantissa, and a
+/// minimum far from zero beside the block's range.
+template <typename Block>
+void encode_with_minimum(const float* values, std::uint8_t* bytes) {
+  constexpr auto kSteps = static_cast<float>(CodesOf<Block>::kCodes - 1);
+  float least = values[0];
+  float largest = values[0];
+  for (int i = 1; i < kBlockWeights; ++i) {
+    least = values[i] < least ? values[i] : least;
+    largest = values[i] > largest ? values[i] : largest;
+  }
+  const std::uint16_t scale = scalar::to_f16((largest - least) / kSteps);
+  const std::uint16_t minimum = scalar::to_f16(least);
+  BestBlock<Block> best(values, bytes);
+  best.begin(scale, minimum);
+  if (magnitude_of(scale) > kLargestHalf || magnitude_of(minimum) > kLargestHalf) {
+    return;
+  }
+  const float moved = std::fabs(scalar::from_f16(minimum) - least);
+  const bool is_coarse = largest > least && magnitude_of(scale) < kSmallestNormalHalf;
+  if (!is_coarse && moved <= 0.5F * scalar::from_f16(scale)) {
+    return;
+  }
+  for (const std::uint16_t start : halves_around(least)) {
+    const float range = std::max(largest - scalar::from_f16(start), 0.0F);
+    for (const std::uint16_t step : halves_around(range / kSteps)) {
+      best.offer(step, start);
     }
   }
 }
 
 template <typename Block>
+void encode(const float* values, std::uint8_t* bytes) {
+  if constexpr (kHasMinimum<Block>) {
+    encode_with_minimum<Block>(values, bytes);
+  } else {
+    const float extreme = extreme_of(values);
+    const float scale = std::is_same_v<Block, Q8_0Block>
+                            ? std::fabs(extreme) / 127.0F
+                            : extreme / -static_cast<float>(CodesOf<Block>::kZero);
+    BestBlock<Block> best(values, bytes);
+    const std::uint16_t nearest = scalar::to_f16(scale);
+    best.begin(nearest, 0);
+    if (extreme != 0.0F && magnitude_of(nearest) < kSmallestNormalHalf) {
+      for (const std::uint16_t half : halves_around(scale)) {
+        best.offer(half, 0);
+      }
+    }
+  }
+}
+
+/// True too where `b` is NaN, which is near nothing.
+bool is_nearer(float a, float b, float target) {
+  const auto distance = [&](float value) {
+    return std::fabs(static_cast<double>(value) - static_cast<double>(target));
+  };
+  return !(distance(a) >= distance(b));
+}
+
+template <typename Block>
 bool put_one(std::uint8_t* bytes, int index, float value) {
   using Codes = CodesOf<Block>;
-  if (Block::decode_one(bytes, index) == value) {
+  const float before = Block::decode_one(bytes, index);
+  if (before == value) {
     return true;  // under a scale of zero too, which nothing can be divided by
   }
   const auto& block = *reinterpret_cast<const Block*>(bytes);
@@ -150,11 +287,17 @@ bool put_one(std::uint8_t* bytes, int index, float value) {
   }
   const double code =
       std::nearbyint((static_cast<double>(value) - minimum) / scale) + double{Codes::kZero};
-  if (!(code >= 0.0 && code < double{Codes::kCodes})) {
-    return false;
+  constexpr double kLast = Codes::kCodes - 1;
+  if (!std::isnan(code)) {
+    std::uint8_t trial[Block::kBytes];
+    std::memcpy(trial, bytes, sizeof trial);
+    Codes::put(trial, index, static_cast<int>(std::clamp(code, 0.0, kLast)));
+    // The code that was there stays where it is as near: under a scale of zero, and in a tie.
+    if (is_nearer(Block::decode_one(trial, index), before, value)) {
+      std::memcpy(bytes, trial, sizeof trial);
+    }
   }
-  Codes::put(bytes, index, static_cast<int>(code));
-  return true;
+  return code >= 0.0 && code <= kLast;
 }
 
 }  // namespace

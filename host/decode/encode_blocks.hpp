@@ -79,14 +79,6 @@ inline std::int32_t nearest_even(float value) {
   return static_cast<std::int32_t>(bits_as<std::uint32_t>(value + 0x1.8p23F)) - 0x4B400000;
 }
 
-/// Nearest integer, ties away from zero, for |value| < 2^31.
-inline std::int32_t nearest_away(float value) {
-  const float magnitude = bits_as<float>(bits_as<std::uint32_t>(value) & 0x7FFFFFFFU);
-  const auto whole = static_cast<std::int32_t>(magnitude);
-  const std::int32_t up = magnitude - static_cast<float>(whole) >= 0.5F ? 1 : 0;
-  return value < 0.0F ? -(whole + up) : whole + up;
-}
-
 }  // namespace vindex::decode::scalar
 
 namespace vindex::decode {
@@ -96,8 +88,10 @@ inline constexpr int kBlockWeights = 32;
 /// True for Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
 bool has_block_encoder(ElementType type);
 
-/// Encodes 32 finite weights as ggml's quantize_row_*_ref does, bit for bit; where 1 / scale
-/// overflows (weights below 2^-120) the codes are those of zero.
+/// Encodes 32 finite weights under the scale and minimum of ggml's quantize_row_*_ref; every code
+/// is the nearest under the scale and minimum as they are stored (ggml's is that of the scale
+/// before it is rounded to F16). A scale below 2^-14, or a minimum that rounding moves by more than
+/// half a step, is the better of its two neighbours among the halves, by squared error.
 void encode_block(ElementType type, const float* values, std::uint8_t* block);
 
 /// The 32 weights of a block.
@@ -106,8 +100,9 @@ void decode_block(ElementType type, const std::uint8_t* block, float* values);
 /// Gap between neighbouring weights of a block: the magnitude of its scale.
 float block_step(ElementType type, const std::uint8_t* block);
 
-/// Gives weight `index` the code nearest to `value` under the block's scale and minimum (ties to
-/// even); false, and nothing done, where `value` is more than half a step beyond all codes.
+/// Gives weight `index` the code nearest to `value` under the block's scale and minimum, the first
+/// or last one where it lies beyond them; a code that is as near as any stays. False where `value`
+/// is more than half a step beyond all codes.
 bool put_nearest(ElementType type, std::uint8_t* block, int index, float value);
 
 }  // namespace vindex::decode

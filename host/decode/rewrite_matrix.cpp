@@ -4,6 +4,7 @@
 #include "encode.hpp"
 #include "encode_blocks.hpp"
 #include "float_formats.hpp"
+#include "rewrite_fp8.hpp"
 
 #include "core/integers.hpp"
 #include <vindex/error.hpp>
@@ -13,13 +14,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace vindex::decode {
 namespace {
-
-/// The largest code, 448, and half the step below it.
-constexpr float kBeyondE4m3 = 464.0F;
 
 bool is_plain_number(ElementType type) {
   return type == ElementType::kF64 || type == ElementType::kF32 || type == ElementType::kF16 ||
@@ -37,12 +36,15 @@ struct Fit {
   double scale = 0.0;
 };
 
-/// Whether a block's own scale stays: a new one has to be less than half of it and to halve the
-/// rounding error. The first alone would move the weights of a block that has room to spare for the
-/// least of edits, the second alone would go by the luck of the rounding.
+/// Whether a block's own scale stays. Where its codes hold the new weights, a new scale has to be
+/// less than half of it and to halve the rounding error: the first alone would move the weights of
+/// a block that has room to spare for the least of edits, the second alone would go by the luck of
+/// the rounding. Where they do not, the nearer of the two is taken: `own` is never farther from the
+/// new weights than the block as it was, so no block is. A scale that is not finite never stays.
 bool keeps_scale(const Fit& own, const Fit& anew) {
   const bool is_finer = std::fabs(anew.scale) < 0.5 * std::fabs(own.scale);
-  return own.holds && !(is_finer && own.error > 4.0 * anew.error);
+  const bool holds = own.holds && std::isfinite(own.error);
+  return holds ? !(is_finer && own.error > 4.0 * anew.error) : own.error <= anew.error;
 }
 
 double squared(double value) { return value * value; }
@@ -191,20 +193,28 @@ class Rewriter {
     std::uint8_t patched[64];
     std::memcpy(patched, block, bytes);
     bool holds = true;
-    for (int i = 0; i < kBlockWeights && holds; ++i) {
-      holds =
-          !changed(area.row, area.col + i) || put_nearest(encoding_.type, patched, i, values[i]);
+    for (int i = 0; i < kBlockWeights; ++i) {
+      if (changed(area.row, area.col + i)) {
+        holds = put_nearest(encoding_.type, patched, i, values[i]) && holds;
+      }
     }
     Fit kept = fit_of(encoding_.type, patched, values);
     kept.holds = holds;
     std::uint8_t anew[64];
     encode_block(encoding_.type, values, anew);
+    if (!holds) {
+      require_finite_block(area, anew);
+    }
     if (keeps_scale(kept, fit_of(encoding_.type, anew, values))) {
       count_kept(std::memcmp(block, patched, bytes) == 0);
       std::memcpy(block, patched, bytes);
-      return;
+    } else {
+      std::memcpy(block, anew, bytes);
+      ++counts_.encoded;
     }
-    std::memcpy(block, anew, bytes);
+  }
+
+  void require_finite_block(const Area& area, const std::uint8_t* block) const {
     float decoded[kBlockWeights];
     decode_block(encoding_.type, block, decoded);
     for (int i = 0; i < kBlockWeights; ++i) {
@@ -212,7 +222,6 @@ class Rewriter {
         refuse_value(area.row, area.col + i, "needs a scale beyond F16");
       }
     }
-    ++counts_.encoded;
   }
 
   std::uint8_t* scale_at(const Area& area, std::size_t bytes) const {
@@ -226,9 +235,9 @@ class Rewriter {
   void fp8_block(const Area& area) {
     std::uint8_t* const scale_bytes = scale_at(area, sizeof(float));
     const auto scale = load_as<float>(scale_bytes);
-    const auto count = static_cast<std::size_t>(area.rows * area.cols);
-    std::vector<std::uint8_t> patched(count);
+    std::vector<std::uint8_t> patched(static_cast<std::size_t>(area.rows * area.cols));
     Fit kept{.scale = scale};
+    float largest_code = 0.0F;
     bool same_bytes = true;
     std::size_t at = 0;
     for (std::int64_t row = area.row; row < area.row + area.rows; ++row) {
@@ -240,27 +249,32 @@ class Rewriter {
         const float value = *new_at(row, col);
         const float code = value / scale;
         kept.holds = kept.holds && std::fabs(code) <= kBeyondE4m3;
-        same_bytes = same_bytes && encode_e4m3(code) == patched[at];
-        patched[at] = encode_e4m3(code);
-        kept.error += squared(static_cast<double>(e4m3_to_float(patched[at]) * scale) -
-                              static_cast<double>(value));
+        largest_code = std::max(largest_code, std::fabs(code));
+        const std::uint8_t nearest = encode_e4m3(code);
+        const double error = fp8_error(nearest, scale, value);
+        const double error_before = fp8_error(patched[at], scale, value);
+        const bool stays = error >= error_before;  // not so where the old weight is NaN
+        same_bytes = same_bytes && stays;
+        patched[at] = stays ? patched[at] : nearest;
+        kept.error += stays ? error_before : error;
       }
     }
-    std::vector<std::uint8_t> anew(count);
-    std::uint8_t new_scale[sizeof(float)];
-    const Encoding block = fp8_block_encoding(encoding_.block_rows, encoding_.block_cols);
-    const EncodingLoss loss = encode_matrix(block, new_at(area.row, area.col), area.rows, area.cols,
-                                            stride_, std::as_writable_bytes(std::span(anew)),
-                                            std::as_writable_bytes(std::span(new_scale)));
-    const bool keeps =
-        keeps_scale(kept, {.error = loss.squared_error, .scale = load_as<float>(new_scale)});
+    const Fp8Weights weights{new_at(area.row, area.col), area.rows, area.cols, stride_};
+    Fp8Block anew = fp8_by_encoder(weights);
+    if (!kept.holds && std::isfinite(largest_code)) {
+      Fp8Block wider = fp8_with_room(weights, scale, largest_code);
+      if (wider.error < anew.error) {
+        anew = std::move(wider);
+      }
+    }
+    const bool keeps = keeps_scale(kept, {.error = anew.error, .scale = anew.scale});
     if (keeps) {
       count_kept(same_bytes);
     } else {
-      std::memcpy(scale_bytes, new_scale, sizeof new_scale);
+      std::memcpy(scale_bytes, &anew.scale, sizeof anew.scale);
       ++counts_.encoded;
     }
-    const std::uint8_t* const codes = keeps ? patched.data() : anew.data();
+    const std::uint8_t* const codes = keeps ? patched.data() : anew.codes.data();
     for (std::int64_t row = 0; row < area.rows; ++row) {
       std::memcpy(codes_ + (area.row + row) * row_bytes_ + area.col, codes + row * area.cols,
                   static_cast<std::size_t>(area.cols));
@@ -273,20 +287,24 @@ class Rewriter {
     std::uint8_t* const group = codes_ + area.row * row_bytes_ + area.col / 2;
     std::vector<std::uint8_t> patched(group, group + area.cols / 2);
     Fit kept{.scale = scale};
-    for (std::int64_t i = 0; i < area.cols && kept.holds; ++i) {
+    for (std::int64_t i = 0; i < area.cols; ++i) {
       if (!changed(area.row, area.col + i)) {
         continue;
       }
       const double value = *new_at(area.row, area.col + i);
+      std::uint8_t& pair = patched[static_cast<std::size_t>(i / 2)];
+      const int shift = static_cast<int>(i % 2) * 4;
+      const double before = ((pair >> shift) & 15) - 8;
       const double code = std::nearbyint(value / scale);
-      kept.holds = code >= -8.0 && code <= 7.0;
-      if (kept.holds) {
-        std::uint8_t& pair = patched[static_cast<std::size_t>(i / 2)];
-        const int shift = static_cast<int>(i % 2) * 4;
+      kept.holds = kept.holds && code >= -8.0 && code <= 7.0;
+      // A scale of zero gives infinity or NaN, and no code is nearer than another.
+      const double nearest = std::isnan(code) ? before : std::clamp(code, -8.0, 7.0);
+      const bool is_nearer = std::fabs(nearest * scale - value) < std::fabs(before * scale - value);
+      if (is_nearer) {
         pair = static_cast<std::uint8_t>((pair & ~(15 << shift)) |
-                                         ((static_cast<int>(code) + 8) << shift));
-        kept.error += squared(code * scale - value);
+                                         ((static_cast<int>(nearest) + 8) << shift));
       }
+      kept.error += squared((is_nearer ? nearest : before) * scale - value);
     }
     std::vector<std::uint8_t> anew(patched.size());
     std::uint8_t new_scale[sizeof(std::uint16_t)];

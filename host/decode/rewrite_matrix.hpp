@@ -6,7 +6,9 @@
 // within half a step of a code, and a new scale would not be less than half of it and halve the
 // block's rounding error (weights that became much smaller). Weights that did not change are then
 // the same to the bit, and a change below half a step leaves the bytes as they were. Else the block
-// is encoded anew by decode/encode.hpp's encoder.
+// is encoded anew by decode/encode.hpp's encoder (fp8: or under a power of two times its scale,
+// where that is nearer), unless the nearest of its old codes are nearer. No block is ever farther
+// from the new weights than if it had been left alone.
 #pragma once
 
 #include "encoding.hpp"

@@ -3,6 +3,7 @@
 
 #include "version.hpp"
 
+#include "core/atomic_file.hpp"
 #include "input/model_store.hpp"
 #include <vindex/error.hpp>
 
@@ -58,7 +59,8 @@ results::RunDescription begin_description(results::FileSchema schema, const std:
                                           const std::vector<std::string>& command) {
   std::string text;
   for (const std::string& word : command) {
-    text += (text.empty() ? "" : " ") + printable(word);
+    // Where the program lies on this machine is nobody's business.
+    text += text.empty() ? printable(file_name_of(word)) : " " + printable(word);
   }
   results::RunDescription run;
   run.schema = schema;

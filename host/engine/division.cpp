@@ -91,10 +91,25 @@ void keep_shares_apart(std::vector<RowWork>& works, const std::vector<std::int32
   }
 }
 
-std::int32_t claimed_shares(std::size_t row_count) {
+std::int32_t claimed_shares(const std::vector<RowWork>& works, std::size_t row_count) {
   constexpr std::size_t kMost = 512;
+  // A share takes a lock, a part and a record, each written through: some 30 ms. This much work
+  // takes longer on any processor.
+  constexpr double kCostOfShare = 2e9;
+  constexpr double kBytesOfShare = 64 << 20;
+  // Where the work is less, several processes may still share it.
+  constexpr std::size_t kFewest = 8;
+  double cost = 0.0;
+  double bytes = 0.0;
+  for (const RowWork& work : works) {
+    cost += work.cost;
+    bytes += static_cast<double>(work.read_bytes);
+  }
+  const double worth = std::max(cost / kCostOfShare, bytes / kBytesOfShare);
+  const auto wanted = static_cast<std::size_t>(std::min(worth, static_cast<double>(kMost)));
+  const std::size_t shares = std::min(row_count, std::clamp(wanted, kFewest, kMost));
   // Two at least: workers of one count go together, but for the count 1, a single run's.
-  return static_cast<std::int32_t>(std::clamp<std::size_t>(row_count, 2, kMost));
+  return static_cast<std::int32_t>(std::max<std::size_t>(shares, 2));
 }
 
 }  // namespace vindex::engine

@@ -45,8 +45,9 @@ std::vector<std::int32_t> divide_rows(const ModelViews& models, const std::vecto
 /// by which no unit is of two shares.
 void keep_shares_apart(std::vector<RowWork>& works, const std::vector<std::int32_t>& owners);
 
-/// Shares of a run whose processes claim them one by one: so many that the last ones to finish keep
-/// nobody waiting for long, so few that claiming costs nothing and a device has batches.
-std::int32_t claimed_shares(std::size_t row_count);
+/// Shares of a run of `row_count` rows, `works` those that cost something, whose processes claim
+/// them one by one: so many that the last ones to finish keep nobody waiting for long, so few that
+/// claiming costs nothing beside the work and a device has batches.
+std::int32_t claimed_shares(const std::vector<RowWork>& works, std::size_t row_count);
 
 }  // namespace vindex::engine

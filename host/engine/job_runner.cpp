@@ -133,7 +133,7 @@ class Runner {
   void divide(const std::vector<RowWork>& works) {
     results::WorkerShare& worker = run_.worker;
     if (worker.claims) {
-      worker.count = claimed_shares(static_cast<std::size_t>(job().row_count()));
+      worker.count = claimed_shares(works, static_cast<std::size_t>(job().row_count()));
     }
     if (!worker.is_single()) {
       worker.owners = divide_rows(job().models(), works, job().row_count(), worker.count);

@@ -26,6 +26,16 @@ OpenModel open_whole(const std::string& path, const std::string& model_config, s
   return model;
 }
 
+namespace {
+
+/// Whether the embedding or the output may be among what is selected.
+bool may_want_output(const model::Selection& selection) {
+  return model::wants(selection, -1, model::Block::kEmbedding, "embed_tokens") ||
+         model::wants(selection, -1, model::Block::kOutput, "lm_head");
+}
+
+}  // namespace
+
 SelectedModel open_selected(const RunSettings& settings, const std::stop_token& stop) {
   SelectedModel model;
   const input::OpenOptions opening{.model_config = settings.model_config,
@@ -46,6 +56,9 @@ SelectedModel open_selected(const RunSettings& settings, const std::stop_token& 
   }
   model::IndexOptions indexing = settings.indexing;
   indexing.threads = settings.threads;
+  if (!may_want_output(settings.selection)) {
+    indexing.tied = model::TiedOutput::kComparePlaces;
+  }
   model.index = model::index_model(model.files, indexing);
   if (model.index.matrices.empty()) {
     input::throw_nothing_to_measure(settings.model);

@@ -2,6 +2,7 @@
 #include "progress.hpp"
 
 #include "core/json_document.hpp"
+#include "core/secrets.hpp"
 #include "core/size_text.hpp"
 #include "core/text_table.hpp"
 
@@ -39,7 +40,7 @@ double working_seconds(const ProgressSnapshot& s) { return s.elapsed_seconds - s
 
 /// Nobody may be reading: no reason to stop, so no failure is looked at.
 void put(std::FILE* stream, const std::string& text) {
-  std::fputs(text.c_str(), stream);
+  std::fputs(without_secrets(text).c_str(), stream);
   std::fflush(stream);
 }
 }  // namespace

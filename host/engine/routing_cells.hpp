@@ -114,7 +114,7 @@ inline constexpr std::array<results::ArrayColumn, 6> kRoutingArrays = {{
      true,
      results::kNotNegative},
     {"coactivation_lift_p",
-     "twice the smaller Poisson tail of how often both were chosen, where fewer than 5 times are "
+     "two-sided Poisson mid-p of how often both were chosen, where fewer than 5 times are "
      "expected; NaN elsewhere",
      {"expert", "expert_other"},
      true,

@@ -5,6 +5,7 @@
 #include "core/json.hpp"
 #include "core/json_document.hpp"
 #include "core/path_kind.hpp"
+#include "core/small_file.hpp"
 #include "core/text_table.hpp"
 #include "organ/organ_model.hpp"
 #include <vindex/error.hpp>
@@ -13,8 +14,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 namespace vindex::fleet {
 
@@ -23,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReportName = "dissection_report.json";
+constexpr std::size_t kLargestDissection = std::size_t{64} << 20U;
 
 double rate(const organ::ExtractReport& report, bool by_reference) {
   return by_reference ? kNaN : 1e-6 * static_cast<double>(report.bytes) / report.seconds;
@@ -44,8 +44,7 @@ std::vector<NamedModel> models_to_dissect(std::vector<std::string> models,
 
 EarlierSeconds earlier_dissection(const std::string& folder) {
   EarlierSeconds seconds;
-  std::ifstream file(fs::path(folder) / kReportName);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = read_small_input(fs::path(folder) / kReportName, kLargestDissection);
   try {
     const JsonValue document = parse_json(text, kReportName, {});
     const JsonValue* const of = document.find("of");

@@ -4,6 +4,9 @@
 #include "core/atomic_file.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
+#include "core/reading_bounds.hpp"
+#include "core/secrets.hpp"
+#include "core/small_file.hpp"
 #include "input/model_files.hpp"
 #include "input/open_store.hpp"
 #include "jobs/spectra/measure_run.hpp"
@@ -16,8 +19,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -27,6 +28,9 @@ namespace vindex::fleet {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Of one model, of which the seconds are read again.
+constexpr std::size_t kLargestReport = std::size_t{64} << 20U;
 
 /// Number of a split, from 1, and the name without it; nothing where `stem` names none.
 std::optional<std::pair<std::string, int>> split_of(const std::string& stem) {
@@ -56,6 +60,7 @@ void require_listed(const fs::path& folder, const std::error_code& trouble) {
 /// The models directly in `folder`. False: it is an extracted one, with nothing else to look for
 /// in the folders within.
 bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
+  expect_readable_place(folder.string());
   if (organ::holds_organs(folder.string())) {
     found.push_back(folder.string());
     return false;
@@ -91,9 +96,12 @@ std::string last_part(const fs::path& path) {
                ? fs::weakly_canonical(clean).filename().string()
                : name;
   }
-  const std::string stem = clean.stem().string();
-  const auto split = split_of(stem);
-  return split ? split->first : stem;
+  // `..gguf` is called ".", which would be a folder's name and no file's.
+  std::string stem = clean.stem().string();
+  if (const auto split = split_of(stem)) {
+    stem = split->first;
+  }
+  return stem.find_first_not_of('.') == std::string::npos ? clean.filename().string() : stem;
 }
 
 /// What the container says of how many tensors there are: split.tensors.count, or -1.
@@ -168,7 +176,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
   std::vector<NamedModel> models;
   std::vector<fs::path> parents;
   for (const std::string& path : paths) {
-    models.push_back({last_part(path), path});
+    models.push_back({last_part(without_secrets(path)), path});
     parents.push_back(fs::weakly_canonical(path).parent_path());
   }
   // Parents distinguish equal names; the number does where not even they do.
@@ -238,8 +246,8 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
 }
 
 double earlier_seconds(const std::string& folder, const std::string& name) {
-  std::ifstream file(fs::path(folder) / (name + ".measure.json"));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text =
+      read_small_input(fs::path(folder) / (name + ".measure.json"), kLargestReport);
   try {
     const JsonValue document = parse_json(text, name, {});
     const JsonValue* const seconds = document.find("seconds");

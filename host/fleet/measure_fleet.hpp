@@ -33,7 +33,8 @@ inline constexpr const char* kScaleMeaning =
     "z_modulus: slope of the information -log2(mean squared Haar coefficient) over log2 scale, "
     "below 0 where neighbouring weights are alike; csci: correlation of the sizes of coefficients "
     "across scales, above 0 where large weights lie near each other or are rare; both 0 for normal "
-    "noise; signs flipped (--null signflip): csci of the same magnitudes with random signs";
+    "noise, and their noise sd is of normal noise alone; signs flipped (--null signflip): csci of "
+    "the same magnitudes with random signs";
 
 /// By parameter-weighted theta, the largest first; models without one last. Views into `models`.
 std::vector<const FleetModel*> ranking(std::span<const FleetModel> models);

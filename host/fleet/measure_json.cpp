@@ -4,6 +4,7 @@
 #include "scale_law.hpp"
 
 #include "core/json_document.hpp"
+#include "core/secrets.hpp"
 #include "measure/sample_angles.hpp"
 #include "model/architecture_facts.hpp"
 
@@ -39,6 +40,7 @@ void add_scales(const ScaleSpread& scales, Json& out) {
   out["z_modulus"] = scale_json(scales.z_modulus, scales.z_modulus_null.mean(), scales.z_null_sd(),
                                 scales.z_modulus_signflip);
   out["csci"] = scale_json(scales.csci, 0.0, scales.csci_null_sd(), scales.csci_signflip);
+  out["csci"]["permuted"] = scales.csci_permuted.mean();
 }
 
 Json measured_tensor_json(const MeasuredTensor& tensor) {
@@ -65,6 +67,8 @@ Json measured_tensor_json(const MeasuredTensor& tensor) {
   out["z_modulus_null"] = tensor.scales.z_modulus_null;
   out["z_modulus_null_sd"] = tensor.scales.z_modulus_null_sd;
   out["csci_null_sd"] = tensor.scales.csci_null_sd;
+  out["csci_permuted"] = tensor.scales.csci_permuted;
+  out["csci_permuted_sd"] = tensor.scales.csci_permuted_sd;
   if (!tensor.scales_missing.empty()) {
     out["z_reason"] = tensor.scales_missing;
   }
@@ -193,7 +197,7 @@ std::string measure_json(const ModelMeasure& model) {
   };
   return document_text({{"schema", "organ-measure/1"},
                         {"model", model.name},
-                        {"path", model.path},
+                        {"path", without_secrets(model.path)},
                         {"arch", model.architecture},
                         {"attention", model::architecture_json(model.attention)},
                         {"tensors_total", model.tensors_total},

@@ -120,6 +120,7 @@ void ScaleSpread::add(const MeasuredTensor& tensor) {
   if (!std::isnan(figures.csci)) {
     csci.add(figures.csci);
     csci_signflip.add(figures.csci_signflip);
+    csci_permuted.add(figures.csci_permuted);
     csci_variance.add(figures.csci_null_sd * figures.csci_null_sd);
   }
 }

@@ -139,7 +139,7 @@ struct UnmeasuredTensor {
 
 /// z_modulus and csci over tensors, unweighted, and what their means would be of noise.
 struct ScaleSpread {
-  Spread z_modulus, z_modulus_null, z_modulus_signflip, csci, csci_signflip;
+  Spread z_modulus, z_modulus_null, z_modulus_signflip, csci, csci_signflip, csci_permuted;
   Spread z_variance, csci_variance;  ///< squared standard deviations of the tensors' nulls
 
   void add(const MeasuredTensor& tensor);

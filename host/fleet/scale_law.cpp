@@ -2,6 +2,7 @@
 #include "scale_law.hpp"
 
 #include "measure/cka.hpp"
+#include "measure/student.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kDrawnOrders = 9999;
 constexpr double kFewOrders = 40'320.0;    // 8!: counted one by one
-constexpr std::int64_t kLeastFreedom = 4;  // of measure::student_quantile()
+constexpr std::int64_t kLeastFreedom = 4;  // fewer residuals do not look like a law
 constexpr double kRounding = 1e-9;         // slopes this much apart are equal
 
 /// Positions of the models, group by group.

@@ -25,6 +25,17 @@ BufferedReader::BufferedReader(ByteSource& source)
       size_(source.size()),
       window_(static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, source.size()))) {}
 
+std::string BufferedReader::string_at(std::uint64_t position) {
+  constexpr std::uint64_t kMost = 200;
+  const std::uint64_t before = position_;
+  position_ = position;
+  const Field field{"a name"};
+  const std::uint64_t bytes = length(field);
+  std::string out = printable(text(std::min(bytes, kMost), field));
+  position_ = before;
+  return out;
+}
+
 std::string BufferedReader::where(std::uint64_t position) const {
   return fmt::format("{} at byte {}", source_.name(), position);
 }

@@ -62,6 +62,10 @@ class BufferedReader {
   /// that of its length.
   std::uint64_t skip_strings(std::uint64_t count, std::uint64_t longest, std::uint64_t limit);
 
+  /// The string (length, bytes) that begins at `position`, for messages: at most its first 200
+  /// bytes, printable. position() stays.
+  std::string string_at(std::uint64_t position);
+
   /// "file at byte N" for messages.
   std::string where(std::uint64_t position) const;
   [[noreturn]] void fail(std::uint64_t position, const char* id, const std::string& message) const;

@@ -178,7 +178,8 @@ class HeaderSink final : public Sink {
 
   bool keys_end() override {
     if (const auto twice = key_names_.duplicate()) {
-      reader_.fail(*twice, "E-GGUF-DUPLICATE-KEY", "this key's name occurs twice");
+      reader_.fail(*twice, "E-GGUF-DUPLICATE-KEY",
+                   fmt::format("the key name \"{}\" occurs twice", reader_.string_at(*twice)));
     }
     if (pass_ == Pass::kKeepAll) {
       header_.tensors.reserve(header_.tensor_count);

@@ -137,7 +137,8 @@ void TensorTable::warn(std::vector<Warning>& warnings, const char* id,
 void TensorTable::check(std::uint64_t data_offset, std::uint64_t alignment,
                         std::vector<Warning>& warnings) {
   if (const auto twice = names_.duplicate()) {
-    reader_.fail(*twice, "E-GGUF-DUPLICATE-TENSOR", "this tensor's name occurs twice");
+    reader_.fail(*twice, "E-GGUF-DUPLICATE-TENSOR",
+                 fmt::format("the tensor name \"{}\" occurs twice", reader_.string_at(*twice)));
   }
   check_range(data_offset);
   check_layout(data_offset, alignment, warnings);

@@ -4,6 +4,7 @@
 #include "positional_read.hpp"
 
 #include "core/integers.hpp"
+#include "core/reading_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -169,7 +170,7 @@ std::unique_ptr<ByteSource> open_file_source(const std::string& path) {
     throw MissingInputError("E-FILE-MISSING", fmt::format("{}: no such file", name));
   }
   // O_NONBLOCK: opening a FIFO must not wait for a writer. It changes nothing for regular files.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int descriptor = open_to_read(path, O_NONBLOCK | O_NOCTTY);
   if (descriptor < 0) {
     throw_open_failed(name, errno);
   }

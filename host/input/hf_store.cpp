@@ -4,19 +4,20 @@
 #include "hub_environment.hpp"
 #include "model_store.hpp"
 #include "remote_address.hpp"
+#include "remote_environment.hpp"
 #include "store_decorators.hpp"
 #include "store_schemes.hpp"
 
 #include "core/digest.hpp"
 #include "core/json.hpp"
 #include "core/path_kind.hpp"
+#include "core/small_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -235,8 +236,8 @@ std::shared_ptr<ModelStore> open_cached(const std::string& address, const HubAdd
   const std::string folder = HfStore::hub_folder(hub.cache, parts.repository);
   const std::string revision = parts.revision.empty() ? "main" : parts.revision;
   std::string commit = revision;
-  if (std::ifstream reference(folder + "/refs/" + revision); !is_commit(commit) && reference) {
-    reference >> commit;
+  if (!is_commit(commit)) {
+    commit = trimmed(read_small_file(folder + "/refs/" + revision));
   }
   const std::string snapshot = folder + "/snapshots/" + commit;
   if (hub.cache.empty() || !is_commit(commit) || !is_folder(snapshot)) {

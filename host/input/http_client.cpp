@@ -1,5 +1,6 @@
 #include "http_client.hpp"
 
+#include "address_names.hpp"
 #include "curl_library.hpp"
 #include "remote_environment.hpp"
 
@@ -63,6 +64,14 @@ void follow(HttpExchange& exchange) {
 }  // namespace
 
 HttpSettings http_settings() {
+  // libcurl reads them by itself, and would only fail to connect, five times.
+  for (const char* const name :
+       {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}) {
+    if (!has_good_port(variable(name))) {
+      throw ConfigurationError("E-PROXY",
+                               fmt::format("{}: its port is no number from 1 to 65535", name));
+    }
+  }
   HttpSettings settings;
   settings.stall_seconds = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT", settings.stall_seconds);
   settings.connect_seconds = seconds_of("HF_HUB_ETAG_TIMEOUT", settings.connect_seconds);

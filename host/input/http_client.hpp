@@ -19,7 +19,8 @@
 namespace vindex::input {
 
 /// The usual ones with the environment's HF_HUB_DOWNLOAD_TIMEOUT (stall_seconds),
-/// HF_HUB_ETAG_TIMEOUT (connect_seconds) and SSL_CERT_FILE.
+/// HF_HUB_ETAG_TIMEOUT (connect_seconds) and SSL_CERT_FILE. Errors: ConfigurationError E-PROXY (78)
+/// where a variable names a proxy with a port that is none.
 HttpSettings http_settings();
 
 /// The fields ("Name: value") that show who asks, to add to a GET of `url` that has `fields`

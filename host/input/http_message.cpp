@@ -1,5 +1,8 @@
 #include "http_message.hpp"
 
+#include "address_names.hpp"
+
+#include "core/secrets.hpp"
 #include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
@@ -52,8 +55,8 @@ std::string origin_of(const std::string& url) {
     return std::string();
   }
   std::string host = url.substr(end + 3);
-  host = small_letters(host.substr(0, host.find_first_of("/?#\\")));
-  if (host.empty() || host.find('@') != std::string::npos) {
+  host = small_letters(host.substr(0, host.find_first_of("/?#")));
+  if (!fault_of_host(host).empty()) {
     return std::string();
   }
   const std::size_t colon = host.rfind(':');
@@ -96,6 +99,6 @@ std::string url_behind(const std::string& base, const std::string& location) {
   return (slash < host ? root + "/" : path.substr(0, slash + 1)) + location;
 }
 
-std::string shown_url(const std::string& url) { return printable(url.substr(0, url.find('?'))); }
+std::string shown_url(const std::string& url) { return printable(address_without_secrets(url)); }
 
 }  // namespace vindex::input

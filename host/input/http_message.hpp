@@ -22,7 +22,7 @@ bool is_redirect(int status);
 std::string small_letters(std::string text);
 
 /// "https://host:port", in small letters, the port always there; empty where `url` is no http(s)
-/// URL.
+/// URL, names a user, or has a host or port that is none.
 std::string origin_of(const std::string& url);
 
 /// Seconds that an answer asks to wait before the next request: Retry-After in seconds or as a

@@ -5,8 +5,6 @@
 
 #include <vindex/error.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace vindex::input {
@@ -33,7 +31,8 @@ std::string token_of(const std::string& home) {
   std::string token = trimmed(variable("HF_TOKEN"));
   if (token.empty()) {
     const std::string given = without_tilde(variable("HF_TOKEN_PATH"));
-    token = trimmed(text_of_file(given.empty() ? home + "/token" : given, kLongestToken));
+    token = trimmed(
+        text_of_file(given.empty() ? home + "/token" : given, kLongestToken, "E-HUB-TOKEN"));
   }
   if (std::any_of(token.begin(), token.end(), [](char c) { return c <= 0x20 || c >= 0x7F; })) {
     throw ConfigurationError("E-HUB-TOKEN",
@@ -55,10 +54,11 @@ HubEnvironment hub_environment() {
   while (hub.endpoint.ends_with('/')) {
     hub.endpoint.pop_back();
   }
-  if (origin_of(hub.endpoint).empty()) {
-    throw ConfigurationError(
-        "E-HUB-ENDPOINT",
-        fmt::format("HF_ENDPOINT={} is no https:// or http:// address", excerpt(hub.endpoint)));
+  if (origin_of(hub.endpoint).empty() || hub.endpoint.find_first_of("?#") != std::string::npos) {
+    // It is not repeated: what is wrong may be a password.
+    throw ConfigurationError("E-HUB-ENDPOINT",
+                             "HF_ENDPOINT is no https:// or http:// address of a server, with no "
+                             "user and no password and a port from 1 to 65535");
   }
   hub.token = token_of(home);
   hub.cache = without_tilde(variable("HF_HUB_CACHE"));

@@ -6,6 +6,8 @@
 
 #include "core/digest.hpp"
 #include "core/path_kind.hpp"
+#include "core/reading_bounds.hpp"
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -136,6 +138,7 @@ class LocalStore final : public ModelStore {
     if (itself.type() == fs::file_type::not_found) {
       return out;
     }
+    expect_readable_place(path.string());
     fs::path target = path;
     if (!error && itself.type() == fs::file_type::symlink) {
       target = fs::canonical(path, error);
@@ -180,6 +183,7 @@ class LocalStore final : public ModelStore {
 }  // namespace
 
 std::shared_ptr<ModelStore> open_local_store(const std::string& path) {
+  expect_readable_place(path);
   if (is_folder(path)) {
     const std::string snapshot = snapshot_of_cache(path);
     return std::make_shared<LocalStore>(path, snapshot.empty() ? path : snapshot, std::string());
@@ -197,7 +201,7 @@ std::string path_of_file_address(const std::string& address) {
     throw UsageError(
         "E-REMOTE-ADDRESS",
         fmt::format("{}: {}; the form is file:///PATH, where %20 is a space and %25 a %",
-                    excerpt(address), fault));
+                    excerpt(address_without_secrets(address)), fault));
   };
   const std::size_t host = address.find("://") + 3;
   const std::size_t begin = std::min(address.find('/', host), address.size());

@@ -7,6 +7,7 @@
 #include "remote_address.hpp"
 #include "store_schemes.hpp"
 
+#include "core/reading_bounds.hpp"
 #include "core/stoppable_wait.hpp"
 #include <vindex/error.hpp>
 
@@ -103,6 +104,12 @@ std::shared_ptr<ModelStore> open_store(const std::string& address, const std::st
   const auto scheme = find_scheme(*name);
   if (!scheme) {
     throw_unknown_scheme(address);
+  }
+  if (reading_is_bounded() && *name != kFileScheme) {
+    throw UsageError("E-READ-OUTSIDE",
+                     fmt::format("{}:// is another machine: what may be read here lies in folders "
+                                 "of this one",
+                                 excerpt(*name)));
   }
   std::shared_ptr<ModelStore> store = scheme->open(address, stop);
   if (scheme->wrapping) {

@@ -1,8 +1,11 @@
 #include "remote_address.hpp"
 
+#include "address_names.hpp"
 #include "store_schemes.hpp"
 
+#include "core/secrets.hpp"
 #include "core/text_parts.hpp"
+#include "core/utf8.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -37,6 +40,9 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
     return "a space or control character";
   }
   const bool is_url = scheme.name.starts_with("http");
+  if (is_url && (rest.find_first_of("\"<>\\`") != std::string_view::npos || !is_utf8(rest))) {
+    return "a character that is not written as %XX";
+  }
   if (is_url && rest.find('#') != std::string_view::npos) {
     return "a # that is not written as %23";
   }
@@ -45,8 +51,12 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
   }
   std::vector<std::string_view> parts = split(rest, '/');
   if (is_url && parts.front().find('@') != std::string_view::npos) {
-    return "a name or password for the server, which results would keep";
+    return "a name or password for the server";
   }
+  // A name of a server, bucket or repository with such a character would choose another server.
+  std::string name_fault = is_url                ? fault_of_host(parts.front())
+                           : scheme.name == "s3" ? fault_of_bucket(parts.front())
+                                                 : "";
   if (!is_url && parts.size() > 2 && parts.back().empty()) {
     parts.pop_back();  // PATH/ names a folder
   }
@@ -61,6 +71,8 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
     }
     parts[1] = last.front();
     parts.insert(parts.end(), last.begin() + 1, last.end());
+    name_fault = fault_of_repository(parts[0]);
+    name_fault = name_fault.empty() ? fault_of_repository(parts[1]) : name_fault;
   }
   if (parts.size() < 2 ||
       std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return part.empty(); })) {
@@ -74,7 +86,7 @@ std::string fault_of(std::string_view rest, const RemoteForm& scheme) {
       })) {
     return "a part that is . or .. or holds a hidden /";
   }
-  return std::string();
+  return name_fault;
 }
 
 }  // namespace
@@ -174,7 +186,8 @@ std::string percent_decoded(std::string_view text) {
 void throw_unknown_scheme(const std::string& address) {
   throw UsageError("E-REMOTE-ADDRESS",
                    fmt::format("{}: no model address begins with {}://; give a folder or file",
-                               excerpt(address), excerpt(scheme_of(address).value_or(""))));
+                               excerpt(address_without_secrets(address)),
+                               excerpt(scheme_of(address).value_or(""))));
 }
 
 void check_remote_address(const std::string& address) {
@@ -188,7 +201,8 @@ void check_remote_address(const std::string& address) {
   const std::string fault = fault_of(std::string_view(address).substr(name.size() + 3), *form);
   if (!fault.empty()) {
     throw UsageError("E-REMOTE-ADDRESS",
-                     fmt::format("{}: {}; the form is {}", excerpt(address), fault, form->form));
+                     fmt::format("{}: {}; the form is {}",
+                                 excerpt(address_without_secrets(address)), fault, form->form));
   }
 }
 

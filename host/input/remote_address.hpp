@@ -7,7 +7,9 @@
 namespace vindex::input {
 
 /// Errors: UsageError E-REMOTE-ADDRESS (64) where `address` is none of the forms of its scheme: an
-/// empty part, "..", spaces, control characters, a fragment, a name or password for the server.
+/// empty part, "..", spaces, control characters, a fragment, a name or password for the server, or
+/// a host, port, bucket or repository that is none (address_names.hpp). The message shows neither
+/// password nor query.
 void check_remote_address(const std::string& address);
 
 /// UsageError E-REMOTE-ADDRESS: `address` begins with no scheme that is known.

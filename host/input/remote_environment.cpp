@@ -1,9 +1,12 @@
 #include "remote_environment.hpp"
 
+#include "core/small_file.hpp"
 #include "core/text_parts.hpp"
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <mutex>
 #include <utility>
 
@@ -55,12 +58,13 @@ std::string without_tilde(const std::string& path) {
   return path == "~" || path.starts_with("~/") ? variable("HOME") + path.substr(1) : path;
 }
 
-std::string text_of_file(const std::string& path, std::size_t most) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(most, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+std::string text_of_file(const std::string& path, std::size_t most, const char* id) {
+  SmallFile file = small_file(path, most);
+  if (file.kind == PathKind::kOther) {
+    throw MissingInputError(
+        id, fmt::format("{} is a pipe, socket or device, not a regular file", printable(path)));
+  }
+  return std::move(file.text);
 }
 
 std::string trimmed(std::string_view text) {

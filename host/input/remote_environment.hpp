@@ -25,8 +25,9 @@ double seconds_of(const char* name, double otherwise);
 /// `path` with the user's home (HOME) for a ~ at its beginning.
 std::string without_tilde(const std::string& path);
 /// The first `most` bytes of a file that a variable names, or that lies where its tools expect it;
-/// empty where it cannot be read.
-std::string text_of_file(const std::string& path, std::size_t most);
+/// empty where it cannot be read. Errors: MissingInputError `id` for a pipe, socket or device,
+/// which might never answer.
+std::string text_of_file(const std::string& path, std::size_t most, const char* id);
 /// `text` without the white space at its ends.
 std::string trimmed(std::string_view text);
 

@@ -54,8 +54,9 @@ std::optional<AwsCredentials> shared_credentials(std::string& region) {
     path = home + "/.aws/credentials";
   }
   const std::string profile = named.empty() ? "default" : named;
-  auto keys = profile_credentials(path.empty() ? std::string() : text_of_file(path, kLongestFile),
-                                  profile, region);
+  auto keys = profile_credentials(
+      path.empty() ? std::string() : text_of_file(path, kLongestFile, "E-S3-CREDENTIALS"), profile,
+      region);
   if (!keys && !named.empty()) {
     refuse(fmt::format("AWS_PROFILE={}: no such profile in {}", excerpt(named), printable(path)));
   }
@@ -132,10 +133,12 @@ S3Environment s3_environment() {
   while (s3.endpoint.ends_with('/')) {
     s3.endpoint.pop_back();
   }
-  if (!s3.endpoint.empty() && origin_of(s3.endpoint).empty()) {
-    throw ConfigurationError(
-        "E-S3-ENDPOINT",
-        fmt::format("AWS_ENDPOINT_URL={} is no https:// or http:// address", excerpt(s3.endpoint)));
+  if (!s3.endpoint.empty() &&
+      (origin_of(s3.endpoint).empty() || s3.endpoint.find_first_of("?#") != std::string::npos)) {
+    // It is not repeated: what is wrong may be a password.
+    throw ConfigurationError("E-S3-ENDPOINT",
+                             "AWS_ENDPOINT_URL is no https:// or http:// address of a server, with "
+                             "no user and no password and a port from 1 to 65535");
   }
   return s3;
 }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vindex::input {
@@ -38,5 +39,11 @@ struct SafetensorsHeader {
 /// header's length before memory is taken for it.
 SafetensorsHeader read_safetensors_header(
     ByteSource& source, const std::function<void(std::uint64_t bytes)>& ask_for_room = {});
+
+/// Names and texts of __metadata__, in order.
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+
+/// Of a file whose header has been read. Errors: FormatError E-JSON-*.
+SafetensorsMetadata read_safetensors_metadata(ByteSource& source);
 
 }  // namespace vindex::input

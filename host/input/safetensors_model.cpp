@@ -242,6 +242,7 @@ JsonValue read_json(const std::unique_ptr<ByteSource>& source, const std::string
   refuse_other_than_json(*source);
   JsonLimits limits;
   limits.kept_values = 1'000'000;
+  limits.non_finite_numbers = true;  // a key that is used must be finite all the same
   if (source->size() > limits.bytes) {
     throw FormatError("E-JSON-SIZE", source->name(),
                       fmt::format("more than {} bytes of JSON", limits.bytes));

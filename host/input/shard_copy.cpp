@@ -5,6 +5,7 @@
 
 #include "core/digest.hpp"
 #include "core/integers.hpp"
+#include "core/small_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -107,8 +108,9 @@ void ShardCopy::open(const std::string& heading) {
             errno == EWOULDBLOCK ? 0 : errno);
     return close_file();
   }
+  // Under another name it may be anybody's: a hard link that was put in its place.
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (!is_own_file(descriptor_) || ::fstat(descriptor_, &status) != 0) {
     give_up("is no file of its own", 0);
     return close_file();
   }

@@ -15,6 +15,7 @@
 #include "cka.hpp"
 
 #include "metrics.hpp"
+#include "student.hpp"
 
 #include "core/constants.hpp"
 #include "core/philox.hpp"
@@ -31,7 +32,10 @@ namespace vindex::measure {
 
 namespace {
 
-constexpr double kCkaRounding = 1e-6;
+/// What counts as equal: this share of the draws' deviation, between two bounds.
+constexpr double kEqualShare = 0.01;
+constexpr double kLeastRounding = 1e-9;
+constexpr double kMostRounding = 1e-6;
 /// "vindex/p"
 constexpr std::uint64_t kOrderKey = 0x702F'7865'646E'6976;
 
@@ -103,10 +107,15 @@ PermutationNull null_of_draws(std::vector<double> draws, double value) {
     return {kNaN, kNaN, kNaN};
   }
   const auto count = static_cast<double>(draws.size());
-  const auto reached = static_cast<double>(std::count_if(
-      draws.begin(), draws.end(), [&](double draw) { return draw >= value - kCkaRounding; }));
   PermutationNull null;
   null.mean = std::accumulate(draws.begin(), draws.end(), 0.0) / count;
+  const double squares = std::accumulate(
+      draws.begin(), draws.end(), 0.0,
+      [&](double sum, double draw) { return sum + (draw - null.mean) * (draw - null.mean); });
+  const double rounding =
+      std::clamp(kEqualShare * std::sqrt(squares / count), kLeastRounding, kMostRounding);
+  const auto reached = static_cast<double>(std::count_if(
+      draws.begin(), draws.end(), [&](double draw) { return draw >= value - rounding; }));
   null.p = (1.0 + reached) / (1.0 + count);
   null.q95 = quantile(std::move(draws), 0.95);
   return null;
@@ -169,17 +178,6 @@ double crossing(double inside, double outside, const Excess& excess) {
 }
 
 }  // namespace
-
-double student_quantile(double freedom) {
-  expects(freedom >= 4.0, "student_quantile: four degrees of freedom at least");
-  constexpr double z = 1.959963984540054;
-  constexpr double z2 = z * z;
-  const double n = freedom;
-  return z * (1.0 + (z2 + 1.0) / (4.0 * n) + ((5.0 * z2 + 16.0) * z2 + 3.0) / (96.0 * n * n) +
-              (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / (384.0 * n * n * n) +
-              ((((79.0 * z2 + 776.0) * z2 + 1482.0) * z2 - 1920.0) * z2 - 945.0) /
-                  (92160.0 * n * n * n * n));
-}
 
 double varying_directions(std::int64_t rows, double trace, double u_centred) {
   const auto n = static_cast<double>(rows);

@@ -69,8 +69,9 @@ inline constexpr double kMinOrders = 20.0;
 std::vector<std::int64_t> drawn_order(std::int64_t count, const Strata& strata, std::int64_t draw);
 
 /// Null of `value` from its draws: mean, 95 % quantile, and (1 + draws of at least the value) /
-/// (1 + draws), where what lies below it by rounding (1e-6) counts as equal. NaN without draws or
-/// where `value` is.
+/// (1 + draws), where what lies below it by rounding counts as equal: by a hundredth of the draws'
+/// deviation, 1e-9 at least and 1e-6 at most. Where a few rows outweigh all others (first tokens of
+/// 300 deviations) draws differ by 1e-6 themselves. NaN without draws or where `value` is.
 struct PermutationNull {
   double mean = 0.0;
   double q95 = 0.0;
@@ -94,9 +95,5 @@ JackknifeError jackknife_error(double value, std::span<const double> without, do
 /// How many directions a layer varies in: tr(C)^2 / tr(C^2) of its covariance C, without bias, from
 /// the trace of its kernel and the squared norm of the U-centred one (measure/cka.hpp); at least 1.
 double varying_directions(std::int64_t rows, double trace, double u_centred);
-
-/// 97.5 % point of Student's t, `freedom` >= 4: Cornish and Fisher's series to the fourth power of
-/// 1 / freedom (Abramowitz and Stegun 26.7.5), within 1e-3 of it.
-double student_quantile(double freedom);
 
 }  // namespace vindex::measure

@@ -19,6 +19,7 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -32,55 +33,119 @@ constexpr std::int64_t kDrawsTimesSize = 65536;
 constexpr std::int64_t kMinDraws = 1024;
 constexpr std::int64_t kMaxDraws = 16384;
 
-/// A chi-squared variable of `freedom` degrees. Source: Marsaglia and Tsang 2000, of
-/// gamma(freedom / 2); one degree is a squared normal.
-double chi_squared(std::int64_t freedom, DrawStream& stream) {
-  if (freedom == 1) {
-    const double x = stream.normal();
-    return x * x;
-  }
-  const double d = 0.5 * static_cast<double>(freedom) - 1.0 / 3.0;
-  const double c = 1.0 / std::sqrt(9.0 * d);
-  while (true) {
-    const double x = stream.normal();
-    const double root = 1.0 + c * x;
-    if (root <= 0.0) {
-      continue;
-    }
-    const double v = root * root * root;
-    const double chance = stream.uniform();
-    // Their squeeze: what it takes the comparison of logarithms takes too.
-    const bool is_taken = chance < 1.0 - 0.0331 * (x * x) * (x * x) ||
-                          std::log(chance) < 0.5 * x * x + d - d * v + d * std::log(v);
-    if (is_taken) {
-      return 2.0 * d * v;
-    }
-  }
-}
+/// Above this ratio of the sides values crowd around n, and lie within a share of each other that
+/// the steps of find_squared_values() take ever longer to tell apart.
+constexpr std::int64_t kThin = 256;
 
 /// The squares of one draw.
 void fill_lane(std::int64_t p, std::int64_t n, DrawStream stream, std::int64_t lane,
                BidiagonalDraws& group) {
   for (std::int64_t i = 0; i < p; ++i) {
-    group.squares[i][lane] = chi_squared(n - i, stream);
+    group.squares[i][lane] = draw_chi_squared(n - i, stream);
     if (i + 1 < p) {
-      group.above[i][lane] = chi_squared(p - 1 - i, stream);
+      group.above[i][lane] = draw_chi_squared(p - 1 - i, stream);
     }
   }
 }
+
+/// Takes from all values of a lane, by the tridiagonal matrix B B^T, as much as leaves the smallest
+/// a share of the largest that steps tell apart at once; returns it. Factors of B B^T - shift are
+/// found as qd steps find them, from differences that are known: they err by eps n, while values
+/// scatter by the root of n.
+double take_off(std::int64_t p, std::int64_t n, std::int64_t lane, BidiagonalDraws& group) {
+  std::array<double, BidiagonalDraws::kMaxSize> diagonal = {};
+  std::array<double, BidiagonalDraws::kMaxSize> beside = {};  // squares
+  const auto mean = static_cast<double>(n);
+  double reach = 0.0;  // of the values around n, by Gershgorin's circles
+  double before = 0.0;
+  for (std::int64_t i = 0; i < p; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double above = i + 1 < p ? group.above[at][lane] : 0.0;
+    diagonal[at] = group.squares[at][lane] - mean + above;
+    beside[at] = i + 1 < p ? above * group.squares[at + 1][lane] : 0.0;
+    const double next = std::sqrt(beside[at]);
+    reach = std::max(reach, std::abs(diagonal[at]) + before + next);
+    before = next;
+  }
+  double below = 0.0;  // what the row above takes
+  for (std::int64_t i = 0; i < p; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double square = diagonal[at] + 2.0 * reach - below;
+    group.squares[at][lane] = square;
+    below = beside[at] / square;
+    if (i + 1 < p) {
+      group.above[at][lane] = below;
+    }
+  }
+  return mean - 2.0 * reach;
+}
+
+/// Means and their standard errors. Differences from the first draw are summed: what all draws
+/// share takes no digits.
+class MeanOfDraws {
+ public:
+  void add(const MetricValues& values) {
+    if (count_ == 0) {
+      first_ = values;
+    }
+    ++count_;
+    add_all(values.var_at_k, first_.var_at_k, sums_.var_at_k, squares_.var_at_k);
+    add_all(values.scalar, first_.scalar, sums_.scalar, squares_.scalar);
+  }
+  DrawnNulls nulls() const {
+    DrawnNulls out;
+    out.draws = count_;
+    set_all(first_.var_at_k, sums_.var_at_k, squares_.var_at_k, out.means.var_at_k,
+            out.errors.var_at_k);
+    set_all(first_.scalar, sums_.scalar, squares_.scalar, out.means.scalar, out.errors.scalar);
+    for (double& share : out.means.var_at_k) {
+      share = std::min(1.0, share);
+    }
+    return out;
+  }
+
+ private:
+  template <typename Values>
+  static void add_all(const Values& values, const Values& first, Values& sums, Values& squares) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double away = values[i] - first[i];
+      sums[i] += away;
+      squares[i] += away * away;
+    }
+  }
+  template <typename Values>
+  void set_all(const Values& first, const Values& sums, const Values& squares, Values& means,
+               Values& errors) const {
+    const auto count = static_cast<double>(count_);
+    for (std::size_t i = 0; i < means.size(); ++i) {
+      const double away = sums[i] / count;
+      means[i] = first[i] + away;
+      const double left = squares[i] - sums[i] * away;
+      errors[i] = std::isnan(left) ? left : std::sqrt(std::max(0.0, left) / (count - 1.0) / count);
+    }
+  }
+
+  std::int64_t count_ = 0;
+  MetricValues first_;
+  MetricValues sums_ = zeros(), squares_ = zeros();
+  static MetricValues zeros() {
+    MetricValues none;
+    none.var_at_k.fill(0.0);
+    none.scalar.fill(0.0);
+    return none;
+  }
+};
 
 static_assert(kMinComputedNull - 1 <= static_cast<std::int64_t>(BidiagonalDraws::kMaxSize));
 
 }  // namespace
 
-MetricValues drawn_nulls(std::int64_t p, std::int64_t n) {
+DrawnNulls drawn_nulls(std::int64_t p, std::int64_t n) {
   expects(p >= 2 && p <= n && p < kMinComputedNull, "drawn_nulls: a short side from 2 to 63");
   const std::int64_t draws = std::clamp(kDrawsTimesSize / p, kMinDraws, kMaxDraws);
   const std::uint64_t key =
       kKey ^ (static_cast<std::uint64_t>(n) * 64U + static_cast<std::uint64_t>(p));
-  MetricValues sums;
-  sums.var_at_k.fill(0.0);
-  sums.scalar.fill(0.0);
+  MeanOfDraws means;
   const auto size = static_cast<std::size_t>(p);
   constexpr auto kLanes = static_cast<std::int64_t>(BidiagonalDraws::kLanes);
   std::vector<double> sigma(size);
@@ -92,35 +157,28 @@ MetricValues drawn_nulls(std::int64_t p, std::int64_t n) {
       const std::int64_t draw = first + std::min(lane, lanes - 1);
       fill_lane(p, n, DrawStream(key, static_cast<std::uint64_t>(draw)), lane, group);
     }
+    std::array<double, BidiagonalDraws::kLanes> taken = {};
+    for (std::int64_t lane = 0; n >= kThin * p && lane < kLanes; ++lane) {
+      taken[static_cast<std::size_t>(lane)] = take_off(p, n, lane, group);
+    }
     find_squared_values(group);
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       for (std::size_t i = 0; i < size; ++i) {
-        sigma[i] = group.squares[i][lane];
+        sigma[i] = group.squares[i][lane] + taken[static_cast<std::size_t>(lane)];
       }
       std::sort(sigma.begin(), sigma.end(), std::greater<>());
       for (double& value : sigma) {
         value = std::sqrt(value);
       }
-      const MetricValues values = metrics_of_draw(n, sigma);
-      for (std::size_t i = 0; i < sums.var_at_k.size(); ++i) {
-        sums.var_at_k[i] += values.var_at_k[i];
-      }
-      for (std::size_t i = 0; i < sums.scalar.size(); ++i) {
-        sums.scalar[i] += values.scalar[i];
-      }
+      means.add(metrics_of_draw(n, sigma));
     }
   }
-  const double scale = 1.0 / static_cast<double>(draws);
-  for (double& sum : sums.var_at_k) {
-    sum = std::min(1.0, sum * scale);
-  }
-  for (double& sum : sums.scalar) {
-    sum *= scale;
-  }
+  DrawnNulls nulls = means.nulls();
   if (p == n) {  // the mean is infinite
-    sums[Metric::kConditionNumber] = std::numeric_limits<double>::quiet_NaN();
+    nulls.means[Metric::kConditionNumber] = std::numeric_limits<double>::quiet_NaN();
+    nulls.errors[Metric::kConditionNumber] = std::numeric_limits<double>::quiet_NaN();
   }
-  return sums;
+  return nulls;
 }
 
 }  // namespace vindex::measure

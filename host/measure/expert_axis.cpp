@@ -6,15 +6,11 @@
 //   mean_share         |mean w|^2 / mean |w|^2 = (sum of all G_ij / E) / tr G
 //   spectrum           eigenvalues of the centred Gram; rank_90 and exp(entropy) of their shares
 //
-// Null of the spectrum: centring E rows of noise leaves E - 1 independent ones, so it is that of (E
-// - 1) x length noise (noise_spectrum.hpp), scaled to the trace that was measured.
-//
 // Why centre: a mean expert that all share makes every cosine large and says nothing of the
 // experts.
 #include "expert_axis.hpp"
 
-#include "metrics.hpp"
-#include "noise_spectrum.hpp"
+#include "expert_nulls.hpp"
 #include "sample_angles.hpp"
 
 #include "core/constants.hpp"
@@ -135,23 +131,18 @@ std::vector<double> centred(std::span<const double> gram, std::size_t n) {
 
 }  // namespace
 
-void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary& summary) {
+void fill_plain_nulls(std::int64_t experts, double length, CosineSummary& summary) {
   if (experts < 2) {
     return;
   }
   const auto count = static_cast<double>(experts);
-  const double others = count - 1.0;
-  const double pairs = count * others / 2.0;
-  // Centred vectors sum to zero, so that their cosines must be negative in the mean.
-  const double correlation = centred ? -1.0 / others : 0.0;
-  const double spread = 1.0 - correlation * correlation;
-  summary.null = correlation;
-  summary.null_sd = spread / std::sqrt(length);
-  summary.null_mean = correlation + (centred ? spread / (2.0 * length * others) : 0.0);
-  summary.null_mean_sd = centred ? spread / (std::sqrt(2.0) * length * std::pow(others, 1.5))
-                                 : summary.null_sd / std::sqrt(pairs);
+  const double pairs = count * (count - 1.0) / 2.0;
+  summary.null = 0.0;
+  summary.null_sd = 1.0 / std::sqrt(length);
+  summary.null_mean = 0.0;
+  summary.null_mean_sd = summary.null_sd / std::sqrt(pairs);
   const LargestNormal largest = largest_normal(pairs);
-  summary.null_most = std::min(1.0, correlation + summary.null_sd * largest.mean);
+  summary.null_most = std::min(1.0, summary.null_sd * largest.mean);
   summary.null_most_sd = summary.null_sd * largest.deviation;
 }
 
@@ -176,6 +167,7 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
       append_reason(out.reason, fmt::format("expert {}: all zeros", i));
     }
     members.push_back(i);
+    out.counted_norms.push_back(out.norm[i]);
   }
   const std::size_t n = members.size();
   std::vector<double> own(n * n);
@@ -193,7 +185,7 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
   Cosines plain = cosines_of(own, members, experts, 0.0);
   out.cosine = std::move(plain.values);
   out.plain = plain.summary;
-  fill_nulls(plain.members, length, false, out.plain);
+  fill_plain_nulls(plain.members, length, out.plain);
   if (n < 2) {
     out.cosine_centred.assign(experts * experts, std::numeric_limits<float>::quiet_NaN());
     append_reason(out.reason, "fewer than two experts");
@@ -206,7 +198,7 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
   Cosines without_mean = cosines_of(out.centred_gram, members, experts, least);
   out.cosine_centred = std::move(without_mean.values);
   out.centred = without_mean.summary;
-  fill_nulls(out.counted, length, true, out.centred);
+  fill_centred_nulls(out.counted_norms, length, out.centred);
   for (std::size_t i = 0; i < n; ++i) {
     if (squares > 0.0 && !(out.centred_gram[i * n + i] > least)) {
       append_reason(out.reason, fmt::format("expert {}: equals the mean expert", members[i]));
@@ -216,7 +208,7 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
 }
 
 ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t experts,
-                               std::int64_t length) {
+                               std::int64_t length, const ExpertNulls& nulls) {
   const auto n = static_cast<std::int64_t>(ascending.size());
   expects(n <= experts, "expert_spectrum: at most an eigenvalue each");
   ExpertSpectrum out;
@@ -232,22 +224,15 @@ ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t e
     trace += value;
   }
   const std::int64_t p = std::min(n - 1, length);
-  const std::int64_t q = std::max(n - 1, length);
-  std::fill_n(out.null_values.begin(), n, 0.0);
-  if (p == 1) {
-    out.null_values[0] = trace;
-  } else {
-    const MarchenkoPastur law(static_cast<double>(p) / static_cast<double>(q));
-    const std::vector<double> mean = mean_noise_spectrum(law, p, q);
-    const double scale = trace / (static_cast<double>(p) * static_cast<double>(q));
-    for (std::int64_t i = 0; i < p; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      out.null_values[at] = mean[at] * scale;
-    }
+  if (nulls.draws > 0) {
+    expects(static_cast<std::int64_t>(nulls.shares.size()) == n, "expert_spectrum: nulls of these");
+    std::transform(nulls.shares.begin(), nulls.shares.end(), out.null_values.begin(),
+                   [&](double share) { return share * trace; });
+    out.rank_90_null = nulls.rank_90.mean;
+    out.rank_90_null_sd = nulls.rank_90.deviation;
+    out.effective_rank_null = nulls.effective_rank.mean;
+    out.effective_rank_null_sd = nulls.effective_rank.deviation;
   }
-  const MetricValues nulls = null_metrics(p, q);
-  out.rank_90_null = nulls[Metric::kRank90];
-  out.effective_rank_null = nulls[Metric::kEffectiveRank];
   if (trace == 0.0) {
     out.reason = "equal experts: no spectrum beside their mean";
     return out;

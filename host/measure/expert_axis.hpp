@@ -11,6 +11,8 @@
 
 namespace vindex::measure {
 
+struct ExpertNulls;
+
 struct LargestNormal {
   double mean = 0.0, deviation = 1.0;
 };
@@ -35,20 +37,17 @@ struct CosineSummary {
   double null_most_sd = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// The nulls of cosines of `experts` experts of `length` weights of independent noise each.
-///
-/// One pair: 0 and 1/sqrt(length). Centred: -1/(E-1), exact for equal norms, and
-/// (1 - 1/(E-1)^2)/sqrt(length), a correlation's deviation where the true one is -1/(E-1).
-/// The mean over E(E-1)/2 pairs, which are uncorrelated: 0 and sqrt(2/(E(E-1) length)). Centred,
-/// the sum of all vectors is zero, so that only unequal norms move the mean at all: by (1 -
-/// 1/(E-1)^2)/(2 length (E-1)), with the deviation (1 - 1/(E-1)^2)/(sqrt(2) length (E-1)^1.5). The
-/// largest: of as many independent normal numbers (largest_normal()). NaN below two experts.
-void fill_nulls(std::int64_t experts, double length, bool centred, CosineSummary& summary);
+/// The nulls of cosines of `experts` experts of `length` weights of independent noise each,
+/// whatever their norms. One pair: 0 and 1/sqrt(length). The mean over E(E-1)/2 pairs, which are
+/// uncorrelated: 0 and sqrt(2/(E(E-1) length)). The largest: of as many independent normal numbers
+/// (largest_normal()). NaN below two experts. Of centred ones: expert_nulls.hpp.
+void fill_plain_nulls(std::int64_t experts, double length, CosineSummary& summary);
 
 struct ExpertCosines {
   std::vector<float> cosine;          ///< E x E, NaN where a side does not count or is zero
   std::vector<float> cosine_centred;  ///< the same less the mean of the experts that count
   std::vector<double> norm;           ///< E
+  std::vector<double> counted_norms;  ///< of those that count, in their order
   CosineSummary plain, centred;
   double mean_share = std::numeric_limits<double>::quiet_NaN();       ///< |mean|^2 / mean of |w|^2
   double mean_share_null = std::numeric_limits<double>::quiet_NaN();  ///< 1/E
@@ -71,17 +70,19 @@ ExpertCosines expert_cosines(std::span<const double> gram, const std::vector<boo
 /// The spectrum of a centred Gram.
 struct ExpertSpectrum {
   std::vector<double> values;       ///< E, largest first, NaN beyond those that count
-  std::vector<double> null_values;  ///< the mean ones of noise of the same trace
+  std::vector<double> null_values;  ///< of independent experts of these norms, of the same trace
   double rank_90 = std::numeric_limits<double>::quiet_NaN();
   double rank_90_null = std::numeric_limits<double>::quiet_NaN();
+  double rank_90_null_sd = std::numeric_limits<double>::quiet_NaN();
   double effective_rank = std::numeric_limits<double>::quiet_NaN();
   double effective_rank_null = std::numeric_limits<double>::quiet_NaN();
+  double effective_rank_null_sd = std::numeric_limits<double>::quiet_NaN();
   std::string reason;
 };
 
-/// `ascending`: eigenvalues of centred_gram; those below 0 by rounding count as 0. The null is that
-/// of (n-1) x length noise: one dimension went with the mean.
+/// `ascending`: eigenvalues of centred_gram; those below 0 by rounding count as 0. `nulls` of no
+/// draws leave the nulls NaN.
 ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t experts,
-                               std::int64_t length);
+                               std::int64_t length, const ExpertNulls& nulls);
 
 }  // namespace vindex::measure

@@ -19,11 +19,16 @@
 // says must be decided. kTail finds the smallest values again, where they are few enough for the
 // back end and all others good.
 //
+// A check that refutes the errors stated (measure/spectrum_checks.hpp) is a doubt of every value,
+// in every mode. Where nothing takes over, behind kQr and with --no-escalate, the report says so,
+// and answers for no more than the norm of the matrix.
+//
 // --no-escalate keeps the first route of `fast` and `default` with what it has, kTail included; QR
 // is a part of the route of `strict` and stays (metrics contract, "Accuracy promised").
 #pragma once
 
 #include "backend.hpp"
+#include "spectrum_checks.hpp"
 #include "spectrum_error.hpp"
 
 #include <cstdint>
@@ -35,8 +40,6 @@
 
 namespace vindex::measure {
 
-/// Alarm of both self-checks.
-inline constexpr double kCheckAlarm = 3e-6;
 /// `default`, in units of s_1: error of any value of a matrix whose condition is above
 /// kModestCondition, and the value below which the promise of `strict` holds.
 inline constexpr double kDefaultError = 4e-6;
@@ -70,6 +73,10 @@ struct Finding {
   /// kTail: error of each of the last values, as many as were asked for; empty: it did not settle.
   /// kQr: the same where it found only those again; empty: all are its own.
   std::vector<double> tail_errors = {};
+  /// kGram32 in `fast`, where it ended early: trace and squared norm, in units of s^2 and s^4, of
+  /// all that it turned the Gram into; NaN: not summed.
+  double reduced_trace = std::numeric_limits<double>::quiet_NaN();
+  double reduced_norm_squared = std::numeric_limits<double>::quiet_NaN();
   /// kGram32 in `fast`: error of every s^2 where it found the largest values alone, with `bounds`
   /// of them; empty: all values.
   std::vector<double> top_errors = {};
@@ -140,6 +147,11 @@ bool is_tail_enough(std::span<const double> sigma, std::span<const double> error
 /// Puts a finding into the report: status, reason, values, checks, bounds; and says what is next.
 /// Called for every step of a matrix in turn with the same report.
 Verdict judge(const Finding& found, const Situation& situation, MatrixReport& report);
+
+/// What a report becomes whose errors a check refuted and which stands all the same: `sigma_error`
+/// is the norm of the matrix, which bounds any error; bounds and tail are nothing; `reason` says
+/// it.
+void take_refuted(const SpectrumChecks& checks, MatrixReport& report);
 
 /// The same for a draw of the sign-flip null, which begins with `first` whatever the shape and is
 /// not escalated: nothing that is kept of it depends on its smallest values. QR is a part of

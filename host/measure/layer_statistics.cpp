@@ -4,7 +4,6 @@
 
 #include "core/constants.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -89,8 +88,30 @@ std::string_view layer_metric_name(LayerMetric metric) {
   return kNames[static_cast<std::size_t>(metric)];
 }
 
-MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried) {
-  return {.mean = estimate_mean(values, untried),
+ValueRange layer_metric_range(LayerMetric metric, std::int64_t short_side, double null) {
+  const auto p = static_cast<double>(short_side);
+  const bool is_known = short_side > 0;
+  // The 64 largest of p parts are at least their share.
+  const double least_share = is_known ? std::min(1.0, 64.0 / p) : 0.0;
+  switch (metric) {
+    case LayerMetric::kVarAt64:
+      return {least_share, 1.0};
+    case LayerMetric::kVarAt64Ratio:
+      return {least_share / null, 1.0 / null};
+    case LayerMetric::kStableRank:
+    case LayerMetric::kEffectiveRank:
+      return {1.0, is_known ? p : kNaN};
+    case LayerMetric::kSigmaRatio12:
+      return {1.0, kNaN};
+    case LayerMetric::kCount:
+      break;
+  }
+  return {};
+}
+
+MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried,
+                             const ValueRange& range) {
+  return {.mean = estimate_mean(values, untried, range),
           .median = estimate_quantile(values, 0.5, untried),
           .q25 = estimate_quantile(values, 0.25, untried),
           .q75 = estimate_quantile(values, 0.75, untried)};
@@ -127,26 +148,23 @@ std::vector<LayerGroup> layer_groups(std::span<const LayerRow> rows) {
       continue;
     }
     group.var_at_64_null = same_shape(measured) ? measured.front()->var_at_64_null : kNaN;
+    const std::int64_t short_side =
+        same_shape(measured) ? std::min(measured.front()->rows, measured.front()->cols) : 0;
     for (std::size_t m = 0; m < kLayerMetricCount; ++m) {
       const auto metric = static_cast<LayerMetric>(m);
       group.statistics[m] = summarise(measured, metric, group.var_at_64_null);
       if (drawn.is_drawn()) {
         group.estimates[m] =
-            estimates_of(metrics_of(measured, metric, group.var_at_64_null), drawn.untried());
+            estimates_of(metrics_of(measured, metric, group.var_at_64_null), drawn.untried(),
+                         layer_metric_range(metric, short_side, group.var_at_64_null));
       }
     }
   }
   return groups;
 }
 
-// Matching by relative depth and the count of stages. Both are rules and no estimates: depths
-// in twentieths, by integers so that halves round the same everywhere; breaks by median and median
-// absolute deviation, whose 1.4826 makes it the standard deviation of normal scatter (Iglewicz and
-// Hoaglin 1993).
-//
-// Why the MAD and not a standard deviation: a break is an outlier, and would widen the deviation
-// that is to find it; the MAD it widens little, and the second round, without the breaks found,
-// undoes that.
+// Matching by relative depth: a rule and no estimate. Depths in twentieths, by integers so that
+// halves round the same everywhere.
 
 std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b) {
   constexpr std::size_t kSteps = 20;  // integers, so that halves are exact
@@ -162,47 +180,6 @@ std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b)
                        position(step, layers_a), position(step, layers_b)});
   }
   return matches;
-}
-
-std::optional<Stages> count_stages(const std::vector<Adjacent>& adjacent) {
-  const bool is_known = std::none_of(adjacent.begin(), adjacent.end(), [](const Adjacent& one) {
-    return std::isnan(one.value) || std::isnan(one.error);
-  });
-  if (adjacent.empty() || !is_known) {
-    return std::nullopt;
-  }
-  // 1.4826 makes the MAD of a normal distribution its standard deviation.
-  constexpr double kDeviations = 3.0;
-  constexpr double kScale = 1.4826;
-  Stages stages;
-  std::vector<double> values;
-  for (const Adjacent& one : adjacent) {
-    values.push_back(one.value);
-  }
-  stages.median = quantile(values, 0.5);
-  const auto take_mad = [&] {
-    std::vector<double> deviations;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!std::binary_search(stages.breaks.begin(), stages.breaks.end(), i)) {
-        deviations.push_back(std::abs(values[i] - stages.median));
-      }
-    }
-    stages.mad = quantile(std::move(deviations), 0.5);
-    stages.threshold = stages.median - kDeviations * kScale * stages.mad;
-    stages.breaks.clear();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double own = stages.median - kDeviations * adjacent[i].error;
-      if (values[i] < std::min(stages.threshold, own)) {
-        stages.breaks.push_back(i);
-      }
-    }
-  };
-  take_mad();
-  if (!stages.breaks.empty()) {
-    take_mad();
-  }
-  stages.count = 1 + static_cast<std::int64_t>(stages.breaks.size());
-  return stages;
 }
 
 }  // namespace vindex::measure

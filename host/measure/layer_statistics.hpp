@@ -1,8 +1,6 @@
 // Owns what is said of layers from what is known of their matrices: for each (layer, block, role)
 // the spread of a few metrics over the experts, and who is extreme (rows of /layer/ in the results
-// contract); and from similarities of layers, which layers of two models lie at the same relative
-// depth, and into how many stages one model falls where neighbours are unlike (analysis contract,
-// `vindex cka`).
+// contract); and which layers of two models lie at the same relative depth.
 #pragma once
 
 #include "finite_sample.hpp"
@@ -11,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -64,8 +61,13 @@ struct Statistic {
 struct MetricEstimates {
   Estimate mean, median, q25, q75;
 };
-/// Of `values`, beside which `untried` members of the group were not looked at.
-MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried);
+/// Of `values`, all in `range`, beside which `untried` members of the group were not looked at.
+MetricEstimates estimates_of(std::span<const double> values, std::int64_t untried,
+                             const ValueRange& range = {});
+
+/// What `metric` of any matrix of a short side lies between (0: it is not known, matrices differ);
+/// `null` is var_at_64 of noise of that shape. NaN where there is no bound.
+ValueRange layer_metric_range(LayerMetric metric, std::int64_t short_side, double null);
 
 /// One row of /layer/.
 struct LayerGroup {
@@ -99,27 +101,5 @@ struct DepthMatch {
 /// Every 5 % from 0 to 1, and so 15, 30, 55 and 85 % of published tables. The position at depth d
 /// of n layers is d (n - 1), rounded to the nearest, halves up. Nothing where a side has no layer.
 std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b);
-
-/// Similarity of a layer and the next one, with its standard error (measure/cka.hpp).
-struct Adjacent {
-  double value = 0.0;
-  double error = 0.0;
-};
-
-/// How many stages layers fall into, and by which thresholds.
-struct Stages {
-  std::int64_t count = 1;           ///< 1 + breaks
-  std::vector<std::size_t> breaks;  ///< positions whose value is a break, ascending
-  double median = 0.0;
-  double mad = 0.0;        ///< median absolute deviation from the median, without the first breaks
-  double threshold = 0.0;  ///< median - 3 x 1.4826 x mad: what every break is below at least
-};
-
-/// A position breaks where its value lies below
-///   median - max(3 x 1.4826 x MAD, 3 x its own standard error):
-/// below the others by more than they scatter, and by more than it is known. Breaks widen the MAD
-/// that is to find them, so it is taken again without those that it found, once. Nothing where
-/// there is no value, or where one of them or its error is NaN.
-std::optional<Stages> count_stages(const std::vector<Adjacent>& adjacent);
 
 }  // namespace vindex::measure

@@ -98,6 +98,11 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
 /// 7168 on one core; cached by NullCache.
 MetricValues null_metrics(std::int64_t rows, std::int64_t cols);
 
+/// Standard errors of those nulls of a short side from 2 to 63 that are means of draws, 0 of the
+/// exact ones; NaN without a null, of theta where it is tabulated, and for other shapes, whose
+/// nulls are computed (within 0.5 %).
+MetricValues null_errors(std::int64_t rows, std::int64_t cols);
+
 /// Thread-safe cache of null_metrics by shape (order of the two sides does not matter).
 class NullCache {
  public:

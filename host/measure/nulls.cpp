@@ -102,10 +102,10 @@ double rank_null(const MarchenkoPastur& law, std::span<const double> lambda, dou
 
 /// drawn_nulls(), once for a shape and process: not every caller has a NullCache, and draws cost
 /// what a hundred computed nulls do. Thread-safe; a shape waits for its own draws alone.
-const MetricValues& kept_drawn_nulls(std::int64_t p, std::int64_t n) {
+const DrawnNulls& kept_drawn_nulls(std::int64_t p, std::int64_t n) {
   struct Entry {
     std::once_flag once;
-    MetricValues values;
+    DrawnNulls values;
   };
   static std::mutex mutex;
   static std::map<std::pair<std::int64_t, std::int64_t>, Entry> by_shape;  // stable addresses
@@ -128,7 +128,7 @@ MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
     return single_value_nulls(n);
   }
   if (p < kMinComputedNull) {
-    MetricValues drawn = kept_drawn_nulls(p, n);
+    MetricValues drawn = kept_drawn_nulls(p, n).means;
     drawn[Metric::kTraceLog] = trace_log_null(p, n);
     drawn[Metric::kNumericalRank] = static_cast<double>(p);
     if (p >= kMinTabulatedTheta) {
@@ -172,6 +172,22 @@ MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
         mean.sigma.front() / mean.sigma.back() * smallest_value_factor(p, n);
   }
   return nulls;
+}
+
+MetricValues null_errors(std::int64_t rows, std::int64_t cols) {
+  expects(rows > 0 && cols > 0, "null_errors: a matrix has rows and columns");
+  const std::int64_t p = std::min(rows, cols);
+  const std::int64_t n = std::max(rows, cols);
+  if (p < 2 || p >= kMinComputedNull) {
+    return {};
+  }
+  MetricValues errors = kept_drawn_nulls(p, n).errors;
+  errors[Metric::kTraceLog] = 0.0;
+  errors[Metric::kNumericalRank] = 0.0;
+  if (p >= kMinTabulatedTheta) {
+    errors[Metric::kTheta] = std::numeric_limits<double>::quiet_NaN();
+  }
+  return errors;
 }
 
 struct NullCache::State {

@@ -1,8 +1,7 @@
-// Owns quantiles: of a sample, by numpy's default rule (Hyndman and Fan 1996, definition 7), of the
-// normal distribution, and the chances of Student's.
+// Owns quantiles: of a sample, by numpy's default rule (Hyndman and Fan 1996, definition 7), and of
+// the normal distribution.
 #include "metrics.hpp"
 #include "sample_angles.hpp"
-#include "sign_flip_null.hpp"
 
 #include <vindex/error.hpp>
 
@@ -101,71 +100,6 @@ double normal_quantile(double probability) {
   const double size = depth <= 5.0 ? quotient(kNearAbove, kNearBelow, depth - 1.6)
                                    : quotient(kFarAbove, kFarBelow, depth - 5.0);
   return centred < 0.0 ? -size : size;
-}
-
-// Student's distribution, by the continued fraction of the incomplete beta function.
-//
-// P(|t| > x) of f degrees of freedom is I_z(f / 2, 1/2) with z = f / (f + t^2), by the continued
-// fraction of DLMF 8.17.22. z and 1 - z are both formed from t^2 / f, so that neither is a
-// difference: for large t the chance is z^(f/2) times something, and for small t it is 1 -
-// I_(1-z)(1/2, f/2).
-//
-// Why not the series of cka.cpp: freedoms of 1 to 4 occur, and chances far in the tail are
-// printed.
-
-namespace {
-
-/// I_x(a, b) for x below its mean, where the fraction converges within some tens of terms: modified
-/// Lentz (Thompson and Barnett 1986).
-double beta_below_mean(double a, double b, double x, double one_less_x) {
-  constexpr double kTiny = 1e-300;
-  constexpr double kEnough = 1e-16;
-  constexpr int kMaxTerms = 2000;
-  const auto held = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  double c = 1.0;
-  double d = 1.0 / held(1.0 - (a + b) * x / (a + 1.0));
-  double fraction = d;
-  for (int m = 1; m <= kMaxTerms; ++m) {
-    const double twice = 2.0 * m;
-    const double even = m * (b - m) * x / ((a + twice - 1.0) * (a + twice));
-    d = 1.0 / held(1.0 + even * d);
-    c = held(1.0 + even / c);
-    fraction *= d * c;
-    const double odd = -(a + m) * (a + b + m) * x / ((a + twice) * (a + twice + 1.0));
-    d = 1.0 / held(1.0 + odd * d);
-    c = held(1.0 + odd / c);
-    fraction *= d * c;
-    if (std::abs(d * c - 1.0) <= kEnough) {
-      break;
-    }
-  }
-  const double front = std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) +
-                       b * std::log(one_less_x);
-  return std::exp(front) * fraction / a;
-}
-
-}  // namespace
-
-double student_two_sided(double t, double freedom) {
-  expects(freedom >= 1.0, "student_two_sided: at least one degree of freedom");
-  if (!std::isfinite(t)) {
-    return std::isnan(t) ? t : 0.0;
-  }
-  // Where t^2 overflows so does nothing else: the ratio is taken first.
-  const double ratio = t / freedom * t;
-  const double x = 1.0 / (1.0 + ratio);
-  const double one_less_x = ratio / (1.0 + ratio);
-  if (!(ratio > 0.0)) {
-    return 1.0;
-  }
-  if (!(x > 0.0) || !std::isfinite(ratio)) {
-    return 0.0;
-  }
-  const double a = 0.5 * freedom;
-  const double b = 0.5;
-  const double p = x < (a + 1.0) / (a + b + 2.0) ? beta_below_mean(a, b, x, one_less_x)
-                                                 : 1.0 - beta_below_mean(b, a, one_less_x, x);
-  return std::clamp(p, 0.0, 1.0);
 }
 
 }  // namespace vindex::measure

@@ -94,6 +94,30 @@ double log_factorial(double n) {
   return kHalfLogOfTwoPi + (n + 0.5) * std::log(n + 1.0) - (n + 1.0) + stirling_rest(n);
 }
 
+double draw_chi_squared(std::int64_t freedom, DrawStream& stream) {
+  if (freedom == 1) {
+    const double x = stream.normal();
+    return x * x;
+  }
+  const double d = 0.5 * static_cast<double>(freedom) - 1.0 / 3.0;
+  const double c = 1.0 / std::sqrt(9.0 * d);
+  while (true) {
+    const double x = stream.normal();
+    const double root = 1.0 + c * x;
+    if (root <= 0.0) {
+      continue;
+    }
+    const double v = root * root * root;
+    const double chance = stream.uniform();
+    // Their squeeze: what it takes the comparison of logarithms takes too.
+    const bool is_taken = chance < 1.0 - 0.0331 * (x * x) * (x * x) ||
+                          std::log(chance) < 0.5 * x * x + d - d * v + d * std::log(v);
+    if (is_taken) {
+      return 2.0 * d * v;
+    }
+  }
+}
+
 double poisson_tail(double count, double mean) {
   if (!(mean > 0.0) || !std::isfinite(mean)) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -105,16 +129,17 @@ double poisson_tail(double count, double mean) {
     term *= mean / (i + 1.0);
   }
   // term is P(X = count), or has vanished on the way there, far above the mean.
-  const double at_most = below + term;
-  double at_least = 1.0 - below;
+  const double lower = below + 0.5 * term;
+  double upper = 1.0 - lower;
   if (count > mean) {  // summed by itself: nothing is lost to 1
-    at_least = 0.0;
-    for (double i = count; term > at_least * 1e-17 && term > 0.0; i += 1.0) {
-      at_least += term;
+    upper = 0.5 * term;
+    term *= mean / (count + 1.0);
+    for (double i = count + 1.0; term > upper * 1e-17 && term > 0.0; i += 1.0) {
+      upper += term;
       term *= mean / (i + 1.0);
     }
   }
-  return std::min(1.0, 2.0 * std::min(at_most, at_least));
+  return 2.0 * std::min(lower, upper);
 }
 
 }  // namespace vindex::measure

@@ -1,5 +1,5 @@
 // Owns what nulls are drawn from: random numbers of one stream, the same ones in every run, counts
-// by chance (draws from the binomial law), and tails of the Poisson law.
+// by chance (draws from the binomial law), chi-squared variables, and tails of the Poisson law.
 #pragma once
 
 #include "sample_angles.hpp"
@@ -45,8 +45,16 @@ class DrawStream {
 /// generation of binomial random variates", J. Statist. Comput. Simul. 46, 1993).
 std::int64_t draw_binomial(std::int64_t trials, double chance, DrawStream& draws);
 
-/// Twice the smaller of P(X <= count) and P(X >= count), at most 1, of X Poisson of `mean`. For
-/// means that are small: sums of a few terms. NaN for a mean that is not positive and finite.
+/// A chi-squared variable of `freedom` >= 1 degrees, exact, by acceptance. Source: Marsaglia and
+/// Tsang, "A simple method for generating gamma variables" (2000), of gamma(freedom / 2); one
+/// degree is a squared normal.
+double draw_chi_squared(std::int64_t freedom, DrawStream& stream);
+
+/// Mid-p of a Poisson count (Lancaster 1961): twice the smaller of P(X < count) and P(X > count),
+/// each with half of P(X = count), of X Poisson of `mean`. Where the law holds, either side is 1/2
+/// on average, as a uniform p is; with all of P(X = count) a count of a few is judged several
+/// times too mildly. For means that are small: sums of a few terms. NaN for a mean that is not
+/// positive and finite.
 double poisson_tail(double count, double mean);
 
 /// ln n!, by Stirling's formula and its rest; n >= 0.

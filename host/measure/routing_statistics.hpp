@@ -87,8 +87,8 @@ class RoutingTally {
   void add(const RoutedToken& token);
   RoutingStatistics statistics() const;
   /// [E, E]: of pairs that the two loads and `nulls` let expect fewer than kFewExpected times,
-  /// twice the smaller Poisson tail of how often they met; NaN elsewhere. `group_size`: of the
-  /// rule, E without groups.
+  /// the two-sided Poisson mid-p of how often they met (poisson_tail()); NaN elsewhere.
+  /// `group_size`: of the rule, E without groups.
   std::vector<float> tails(const UniformRoutingNulls& nulls, std::int64_t group_size) const;
   /// What it holds, statistics() and tails() among it.
   static std::uint64_t memory_bytes(std::int64_t experts, std::int64_t tokens);

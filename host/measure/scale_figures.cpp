@@ -142,6 +142,8 @@ void MeanScales::add(std::int64_t size, const ScaleFigures& figures) {
   sums_.csci_null_sd += square(figures.csci_null_sd);
   sums_.z_modulus_signflip += weight * figures.z_modulus_signflip;
   sums_.csci_signflip += weight * figures.csci_signflip;
+  sums_.csci_permuted += weight * figures.csci_permuted;
+  sums_.csci_permuted_sd += square(figures.csci_permuted_sd);
 }
 
 ScaleFigures MeanScales::mean() const {
@@ -151,7 +153,9 @@ ScaleFigures MeanScales::mean() const {
           .csci = sums_.csci / weight_,
           .csci_null_sd = std::sqrt(sums_.csci_null_sd) / weight_,
           .z_modulus_signflip = sums_.z_modulus_signflip / weight_,
-          .csci_signflip = sums_.csci_signflip / weight_};
+          .csci_signflip = sums_.csci_signflip / weight_,
+          .csci_permuted = sums_.csci_permuted / weight_,
+          .csci_permuted_sd = std::sqrt(sums_.csci_permuted_sd) / weight_};
 }
 
 }  // namespace vindex::measure

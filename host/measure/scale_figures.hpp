@@ -14,7 +14,8 @@
 //   var I(j) = psi'(N_j/2) / ln^2 2
 // are exact, and so are mean and variance of the slope; csci has mean 0 and variance one over the
 // number of pairs. Weights of another law, or of unequal sizes, have another csci without any order
-// among them: what random signs leave of it, for the same magnitudes where they are, is beside it.
+// among them. Beside it are what random signs leave of it, for the same magnitudes where they are,
+// and what a permutation of the weights does (permuted_scales.hpp).
 #pragma once
 
 #include "core/constants.hpp"
@@ -30,12 +31,14 @@ inline constexpr std::int64_t kLeastScaled = 4 * kLeastCoefficients;
 
 struct ScaleFigures {
   double z_modulus = kNaN;
-  double z_modulus_null = kNaN;     ///< mean for independent normal weights: below 0.1 null_sd
-  double z_modulus_null_sd = kNaN;  ///< standard deviation for them
-  double csci = kNaN;               ///< null 0
-  double csci_null_sd = kNaN;
+  double z_modulus_null = kNaN;      ///< mean for independent normal weights: below 0.1 null_sd
+  double z_modulus_null_sd = kNaN;   ///< standard deviation for them
+  double csci = kNaN;                ///< null 0 for normal weights
+  double csci_null_sd = kNaN;        ///< for them
   double z_modulus_signflip = kNaN;  ///< of the same magnitudes with random signs
   double csci_signflip = kNaN;
+  double csci_permuted = kNaN;     ///< of the same values in no order: mean of permutations
+  double csci_permuted_sd = kNaN;  ///< standard deviation over them
 };
 
 struct HaarLevel;
@@ -60,8 +63,8 @@ class MeanScales {
 
  private:
   double weight_ = 0.0;
-  ScaleFigures sums_ = {0.0, 0.0, 0.0, 0.0,
-                        0.0, 0.0, 0.0};  ///< of the deviations: of their squares
+  ScaleFigures sums_ = {0.0, 0.0, 0.0, 0.0, 0.0,
+                        0.0, 0.0, 0.0, 0.0};  ///< of the deviations: of their squares
 };
 
 }  // namespace vindex::measure

@@ -53,12 +53,14 @@ ScaleSums::ScaleSums(std::int64_t size, std::optional<std::uint64_t> sign_key)
     : size_(size), sign_key_(sign_key), plain_(size) {
   if (sign_key) {
     flipped_.emplace(size);
+    permuted_.emplace(size);
   }
 }
 
 void ScaleSums::add(std::int64_t first, std::span<float> weights) {
   plain_.add(first, weights);
   if (sign_key_) {
+    permuted_->add(first, weights);
     flip_scale_signs(*sign_key_, first, weights);
     flipped_->add(first, weights);
   }
@@ -73,6 +75,7 @@ ScaleFigures ScaleSums::figures() const {
     const ScaleFigures flipped = scale_figures(size_, flipped_->levels());
     out.z_modulus_signflip = flipped.z_modulus;
     out.csci_signflip = flipped.csci;
+    permuted_->fill(out);
   }
   return out;
 }

@@ -1,8 +1,9 @@
-// Owns the sums over scales of a sequence of weights that comes in pieces: as they are, and of the
-// same magnitudes with random signs.
+// Owns the sums over scales of a sequence of weights that comes in pieces: as they are, of the
+// same magnitudes with random signs, and of the same values in no order.
 #pragma once
 
 #include "haar_pyramid.hpp"
+#include "permuted_scales.hpp"
 #include "scale_figures.hpp"
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace vindex::measure {
 void flip_scale_signs(std::uint64_t key, std::int64_t first, std::span<float> weights);
 
 /// Takes a sequence of weights in pieces, as HaarPyramid does: as they are and, where there is a
-/// key, with random signs.
+/// key, with random signs and in no order.
 class ScaleSums {
  public:
   ScaleSums(std::int64_t size, std::optional<std::uint64_t> sign_key);
@@ -33,6 +34,7 @@ class ScaleSums {
   std::optional<std::uint64_t> sign_key_;
   HaarPyramid plain_;
   std::optional<HaarPyramid> flipped_;
+  std::optional<PermutedScales> permuted_;
 };
 
 }  // namespace vindex::measure

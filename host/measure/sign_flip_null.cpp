@@ -14,6 +14,7 @@
 #include "metrics.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"
+#include "student.hpp"
 
 #include "core/constants.hpp"
 #include <vindex/error.hpp>

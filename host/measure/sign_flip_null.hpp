@@ -69,12 +69,6 @@ struct SignFlipSpread {
   double p = kNaN;  ///< of so large a z or a larger one, on either side, by that distribution
 };
 
-/// Probability that abs(T) >= abs(t), T of Student's distribution with `freedom` >= 1 degrees of
-/// freedom: the incomplete beta function I_x(freedom/2, 1/2) at x = freedom/(freedom + t^2), to
-/// 1e-11 of its value for freedom up to 1000. NaN for a t that is.
-/// Source: Abramowitz and Stegun 26.5.8 and 26.7.1.
-double student_two_sided(double t, double freedom);
-
 /// What a row keeps of its draws.
 struct SignFlipSummary {
   static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

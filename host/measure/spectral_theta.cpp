@@ -120,6 +120,9 @@ SpectralTheta spectral_theta(std::span<const double> sigma, std::int64_t n, doub
   if (sigma_error > rounding) {
     rounding = sigma_error;
   }
+  if (!(sigma.front() > rounding)) {
+    return out;  // nothing is known of any value
+  }
   if (!(median > rounding)) {
     out.is_exact_low_rank = true;
     out.noise = 0.0;

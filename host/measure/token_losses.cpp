@@ -2,14 +2,13 @@
 // means over tokens.
 #include "token_losses.hpp"
 
-#include "cka.hpp"
 #include "metrics.hpp"
+#include "student.hpp"
 
 #include "core/constants.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace vindex::measure {
@@ -17,13 +16,6 @@ namespace vindex::measure {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-/// 97.5 % point of Student's t.
-double student_point(std::int64_t freedom) {
-  constexpr std::array<double, 3> kFew = {12.706204736432095, 4.302652729911275, 3.182446305284263};
-  return freedom <= 3 ? kFew[static_cast<std::size_t>(freedom - 1)]
-                      : student_quantile(static_cast<double>(freedom));
-}
 
 }  // namespace
 
@@ -184,7 +176,7 @@ LossSummary LossTally::summary() const {
   out.entropy = entropy_.mean();
   out.perplexity = std::exp(out.loss.mean);
   if (!std::isnan(out.loss.error)) {
-    const double reach = student_point(prompts() - 1) * out.loss.error;
+    const double reach = student_quantile(static_cast<double>(prompts() - 1)) * out.loss.error;
     out.perplexity_low = std::exp(out.loss.mean - reach);
     out.perplexity_high = std::exp(out.loss.mean + reach);
   }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <string_view>
 
 namespace vindex::model {
@@ -123,7 +124,7 @@ std::optional<double> number_of(const JsonValue* value) {
     return static_cast<double>(*number);
   }
   const auto* number = std::get_if<double>(&value->storage());
-  return number == nullptr ? std::nullopt : std::optional(*number);
+  return number == nullptr || !std::isfinite(*number) ? std::nullopt : std::optional(*number);
 }
 
 bool flag_of(const JsonValue& config, const char* key) {

@@ -183,6 +183,7 @@ class Pairs {
     if (!why.empty()) {
       MatrixRecord record = product_record({});
       record.unsupported = why;
+      record.is_malformed = !factor_trouble(pair).empty() && config_->no_products().empty();
       const LogicalTensor& known = pair.a != nullptr ? *pair.a : *pair.b;
       record.tensor_record = record_of_.at(&known);
       record.encoding.label = known.encoding.label;
@@ -264,6 +265,15 @@ class Pairs {
   }
 
   std::string trouble(const Pair& pair) const {
+    std::string why = factor_trouble(pair);
+    if (why.empty()) {
+      why = pair.wrapped.unknown;
+    }
+    return why.empty() ? config_->no_products() : why;
+  }
+
+  /// Why the factors are no pair, whatever the configuration says.
+  std::string factor_trouble(const Pair& pair) const {
     for (const auto& [factor, name] : {std::pair{pair.a, "A"}, std::pair{pair.b, "B"}}) {
       if (factor == nullptr) {
         return fmt::format("LoRA factor {} is missing", name);
@@ -290,10 +300,7 @@ class Pairs {
         arrangement.rank_of_a(a) != arrangement.rank_of_b(b)) {
       return fmt::format("LoRA factors do not fit: A is {}, B is {}", shape_text(a), shape_text(b));
     }
-    if (!pair.wrapped.unknown.empty()) {
-      return pair.wrapped.unknown;
-    }
-    return config_->no_products();
+    return {};
   }
 
   /// All of one slice of `logical`.

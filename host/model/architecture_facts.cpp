@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <variant>
 #include <vector>
 
@@ -69,7 +70,8 @@ class FactReader {
 
 std::optional<double> real_member(const JsonValue& object, std::string_view name) {
   const JsonValue* value = object.find(name);
-  return value == nullptr ? std::nullopt : value->as_number();
+  const auto number = value == nullptr ? std::nullopt : value->as_number();
+  return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
 void FactReader::rope_of(const JsonValue& object, ArchitectureFacts& facts) {

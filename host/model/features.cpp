@@ -2,6 +2,7 @@
 #include "features.hpp"
 
 #include "model_config.hpp"
+#include "transformer_families.hpp"
 
 #include <vindex/error.hpp>
 
@@ -144,9 +145,9 @@ VocabularyMatrices vocabulary_matrices(const input::ModelFiles& files, const Mod
   };
   VocabularyMatrices found{.input = find(Block::kEmbedding, "embed_tokens"),
                            .output = find(Block::kOutput, "lm_head")};
-  const JsonValue* tied = files.config ? files.config->find("tie_word_embeddings") : nullptr;
-  const bool* is_tied = tied == nullptr ? nullptr : tied->as_bool();
-  if (found.output < 0 && (is_tied == nullptr || *is_tied)) {
+  std::vector<Warning> unused;
+  const Claims claims(files, unused);
+  if (found.output < 0 && claims.boolean({"tie_word_embeddings"}, {}).value_or(true)) {
     found.output = found.input;
     found.tied = found.input >= 0;
   }
@@ -174,16 +175,21 @@ EmbeddingScale embedding_scale(const input::ModelFiles& files, std::int64_t hidd
   const bool is_gguf = files.format == input::ContainerFormat::kGguf;
   const std::string& architecture =
       claims.inner_architecture().empty() ? claims.architecture() : claims.inner_architecture();
-  if (const auto said = claims.real(
-          {"embedding_multiplier", "scale_emb", "embedding_multiplier_scale", "embedding_scale"},
-          {"embedding_scale"});
-      said && said->second != 0.0) {
-    return {said->second, fmt::format("{}: {}", architecture, said->first)};
+  // Of families whose layers are known it is known too whether they have such a key.
+  const TransformerFamily* family =
+      transformer_family(is_gguf ? Dialect::kGguf : Dialect::kHuggingFace, architecture);
+  if (family == nullptr || family->scale == ScoreScale::kMultiplier) {
+    if (const auto said = claims.real(
+            {"embedding_multiplier", "scale_emb", "embedding_multiplier_scale", "embedding_scale"},
+            {"embedding_scale"});
+        said && said->second != 0.0) {
+      return {said->second, fmt::format("{}: {}", architecture, said->first)};
+    }
   }
   const bool takes_root =
       std::any_of(kRootOfHidden.begin(), kRootOfHidden.end(),
                   [&](std::string_view name) { return architecture.starts_with(name); });
-  const bool asks_for_root = claims.flag("scale_embedding");
+  const bool asks_for_root = family == nullptr && claims.flag("scale_embedding");
   const bool afmoe = architecture == "afmoe" && (is_gguf || claims.flag("mup_enabled"));
   if (takes_root || asks_for_root || afmoe) {
     return {std::sqrt(static_cast<double>(hidden)),

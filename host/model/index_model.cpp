@@ -5,6 +5,7 @@
 #include "model_config.hpp"
 #include "model_index.hpp"
 #include "records.hpp"
+#include "tied_output.hpp"
 
 #include <vindex/error.hpp>
 
@@ -30,31 +31,6 @@ void refuse_other_files(const input::ModelFiles& files, const Claims& claims,
                                                                  : type.empty() ? "imatrix"
                                                                                 : type));
   }
-}
-
-/// Drops an output matrix that the configuration declares to be the embedding: some savers write
-/// both, loaders read one.
-void drop_tied_output(ModelIndex& index) {
-  const auto find = [&](Block block, std::string_view role) {
-    return std::find_if(index.matrices.begin(), index.matrices.end(), [&](const MatrixRecord& m) {
-      return m.layer == -1 && m.block == block && m.role == role;
-    });
-  };
-  const auto embedding = find(Block::kEmbedding, "embed_tokens");
-  const auto output = find(Block::kOutput, "lm_head");
-  if (embedding == index.matrices.end() || output == index.matrices.end() ||
-      embedding->rows != output->rows || embedding->cols != output->cols ||
-      embedding->encoding.label != output->encoding.label) {
-    return;
-  }
-  TensorRecord& record = index.tensors[static_cast<std::size_t>(output->tensor_record)];
-  record.in_matrix = false;
-  record.reason = "tied to " + embedding->tensor;
-  index.warnings.push_back(
-      {"W-TIED", fmt::format("{} is stored although the configuration ties it to {}; it is "
-                             "measured once",
-                             printable(output->tensor), printable(embedding->tensor))});
-  index.matrices.erase(output);
 }
 
 void append(std::vector<MatrixRecord> records, ModelIndex& index) {
@@ -117,8 +93,9 @@ ModelIndex index_model(const input::ModelFiles& files, const IndexOptions& optio
   const std::vector<LogicalTensor> logicals =
       bind_companions(files, quant, options.threads, index.warnings);
   build_records(files, logicals, naming, options, index);
-  if (claims.flag("tie_word_embeddings")) {
-    drop_tied_output(index);
+  if (options.tied != TiedOutput::kKeep &&
+      claims.boolean({"tie_word_embeddings"}, {}).value_or(false)) {
+    judge_tied_output(files, options.tied, options.threads, index);
   }
   index.shape.architecture = declared.empty() ? "unknown" : declared;
   derive_shape(files, claims, quant, index);

@@ -297,8 +297,10 @@ std::string inspect_model(const InspectSettings& settings, const InspectWidths& 
   // reading them.
   static const input::ModelFiles& files = *new input::ModelFiles(input::open_model(
       settings.model, {.model_config = settings.model_config, .adapter = settings.lora}));
-  static const ModelIndex& index = *new ModelIndex(
-      index_model(files, {.reshape_out = settings.reshape_out, .lora = settings.lora}));
+  static const ModelIndex& index =
+      *new ModelIndex(index_model(files, {.reshape_out = settings.reshape_out,
+                                          .lora = settings.lora,
+                                          .tied = TiedOutput::kComparePlaces}));
   if (settings.verify) {
     input::verify_files(files, 0, {});
   }

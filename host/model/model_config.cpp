@@ -143,8 +143,16 @@ std::optional<std::pair<std::string, double>> Claims::real(
   for (const std::string_view key : config_keys) {
     for (const JsonValue* section : sections_) {
       const JsonValue* value = section->find(key);
-      if (const auto number = value == nullptr ? std::nullopt : number_of(value->storage())) {
+      if (value == nullptr) {
+        continue;
+      }
+      if (const auto number = number_of(value->storage())) {
         return std::pair(std::string(key), *number);
+      }
+      if (value->as_number()) {
+        throw FormatError(
+            "E-CONFIG-NUMBER", printable(files_.path),
+            fmt::format("{} is {}, where a finite number is needed", key, *value->as_number()));
       }
     }
   }

@@ -40,7 +40,8 @@ class Claims {
   /// value of another type gives a warning. Booleans and nulls count as absent.
   std::optional<Claim> number(std::initializer_list<std::string_view> config_keys,
                               std::initializer_list<std::string_view> gguf_keys);
-  /// The same of any finite number, with the key that holds it; others count as absent.
+  /// The same of any finite number, with the key that holds it; other values count as absent.
+  /// Errors: FormatError (65) E-CONFIG-NUMBER for a number of config.json that is not finite.
   std::optional<std::pair<std::string, double>> real(
       std::initializer_list<std::string_view> config_keys,
       std::initializer_list<std::string_view> gguf_keys) const;

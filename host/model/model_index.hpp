@@ -90,6 +90,8 @@ struct MatrixRecord {
   decode::Encoding encoding;
   /// Why it cannot be measured (companion missing, encoding); empty if it can.
   std::string unsupported;
+  /// That is the file's fault: factors that are no pair, not a kind that we lack.
+  bool is_malformed = false;
   TensorPart codes;
   std::vector<CompanionPart> companions;
   std::int32_t tensor_record = -1;  ///< index into ModelIndex::tensors
@@ -135,13 +137,22 @@ struct ModelIndex {
   std::vector<Warning> warnings;       ///< those of ModelFiles not repeated
 };
 
+/// What is done with an output matrix that the configuration ties to the embedding and that is
+/// stored all the same (model/tied_output.hpp).
+enum class TiedOutput : std::uint8_t {
+  kCompareAll,     ///< of equal bytes they are one matrix
+  kComparePlaces,  ///< the same, by a few places: for those who read headers only
+  kKeep,           ///< both are matrices, and nothing is read
+};
+
 /// What is asked of index_model() beyond its rules.
 struct IndexOptions {
   /// Tensors of rank 3 and more that are no stack are matrices: shape[0] rows, the product of the
   /// other sides as columns, in the order stored.
   bool reshape_out = false;
-  bool heads = false;        ///< rows of /product/ for every head of attention
-  bool lora = false;         ///< rows of /product/ for every LoRA pair; adapters are accepted
+  bool heads = false;  ///< rows of /product/ for every head of attention
+  bool lora = false;   ///< rows of /product/ for every LoRA pair; adapters are accepted
+  TiedOutput tied = TiedOutput::kCompareAll;
   std::int32_t threads = 0;  ///< that index; 0: one for each usable core, at most 8
 };
 

@@ -4,6 +4,7 @@
 #include "model_config.hpp"
 #include "router_families.hpp"
 #include "transformer.hpp"
+#include "transformer_key_table.hpp"
 #include "weight.hpp"
 
 #include <vindex/error.hpp>
@@ -80,7 +81,9 @@ class RouterKeys {
           keys_.refuse(fmt::format("expert_gating_func {} is not known", function->value));
       }
     }
-    const auto name = keys_.text({{"scoring_func", "moe_router_activation_func"}, {}});
+    const auto name = family.fixed
+                          ? std::nullopt
+                          : keys_.text({{"scoring_func", "moe_router_activation_func"}, {}});
     if (!name) {
       return family.scoring;
     }
@@ -114,6 +117,9 @@ class RouterKeys {
   }
 
   double scale(const RouterFamily& family) const {
+    if (family.fixed) {
+      return family.scale;
+    }
     const auto found =
         keys_.number({{"routed_scaling_factor", "route_scale"}, {"expert_weights_scale"}});
     if (!found) {
@@ -190,6 +196,7 @@ ModelRouters model_routers(const input::ModelFiles& files, std::string_view inst
   ModelRouters routers;
   routers.family = family->architecture;
   routers.rule = keys.rule(*family);
+  routers.warnings = own_key_warnings(files, family->architecture);
   TensorName name;
   for (std::size_t i = 0; i < files.tensors.size(); ++i) {
     const std::string& stored = files.tensors[i].name;

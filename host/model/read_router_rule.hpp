@@ -5,6 +5,7 @@
 
 #include "core/router_rule.hpp"
 #include "input/model_files.hpp"
+#include <vindex/error.hpp>
 
 #include <cstdint>
 #include <map>
@@ -26,6 +27,7 @@ struct ModelRouters {
   std::map<std::int32_t, std::int32_t> bias_tensors;
   /// The family adds a bias per expert to scores that choose: a layer without one is a surprise.
   bool expects_bias = false;
+  std::vector<Warning> warnings;  ///< own_key_warnings()
   /// Layers whose experts come from the token and not from logits (DeepSeek-V4's first ones).
   std::set<std::int32_t> hashed_layers;
 };

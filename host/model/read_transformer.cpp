@@ -1,10 +1,15 @@
 // Owns putting a decoder together from keys, names and shapes.
 #include "transformer.hpp"
+#include "transformer_key_table.hpp"
 #include "transformer_keys.hpp"
 #include "transformer_layer.hpp"
 #include "transformer_tensors.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
 
 namespace vindex::model {
 
@@ -96,6 +101,44 @@ void read_constants(const input::ModelFiles& files, const TransformerKeys& keys,
   out.context = keys.count_if({{"max_position_embeddings"}, {"context_length"}}).value_or(0);
 }
 
+/// Biases are added where they are stored. Classes of transformers have them where a key says so,
+/// and leave the others out; llama.cpp adds what is there.
+void warn_of_biases(const TransformerKeys& keys, Transformer& out) {
+  if (keys.is_gguf()) {
+    return;
+  }
+  const TransformerFamily& family = keys.family();
+  const bool attention = keys.boolean({{"attention_bias"}, {}}).value_or(family.sinks);
+  const bool query =
+      attention || (family.biased && keys.boolean({{"qkv_bias"}, {}}).value_or(true));
+  const bool dense = keys.boolean({{"mlp_bias"}, {}}).value_or(false);
+  const auto is_stored = [](std::initializer_list<const Linear*> linears) {
+    return std::any_of(linears.begin(), linears.end(),
+                       [](const Linear* linear) { return static_cast<bool>(linear->bias); });
+  };
+  std::string kinds = out.output_bias ? ", the output" : "";
+  const auto any_layer = [&](bool expected, const char* kind, auto has_biases) {
+    if (!expected && std::any_of(out.layers.begin(), out.layers.end(), has_biases)) {
+      kinds += std::string(", ") + kind;
+    }
+  };
+  any_layer(query, "queries, keys and values (attention_bias)", [&](const TransformerLayer& layer) {
+    const Attention& a = layer.attention;
+    return is_stored({&a.q, &a.k, &a.v, &a.q_a, &a.kv_a});
+  });
+  any_layer(attention, "outputs of attention (attention_bias)",
+            [&](const TransformerLayer& layer) { return is_stored({&layer.attention.o}); });
+  any_layer(dense, "feed-forwards (mlp_bias)", [&](const TransformerLayer& layer) {
+    return layer.dense && is_stored({&layer.dense->gate, &layer.dense->up, &layer.dense->down});
+  });
+  if (!kinds.empty()) {
+    out.warnings.push_back(
+        {"W-TRACE-BIAS", fmt::format("biases are stored that no key asks for, and are added: {}; "
+                                     "transformers leaves them out",
+                                     kinds.substr(2))});
+  }
+}
+
 }  // namespace
 
 Transformer read_transformer(const input::ModelFiles& files, const ModelIndex& index) {
@@ -125,6 +168,8 @@ Transformer read_transformer(const input::ModelFiles& files, const ModelIndex& i
     out.layers.push_back(std::move(layer));
   }
   tensors.require_all_used(layers);
+  out.warnings = trace_key_warnings(files, keys.family_name());
+  warn_of_biases(keys, out);
   return out;
 }
 

@@ -19,8 +19,10 @@ constexpr double kDeepSeekOffset = 1e-20;
 // NOLINTBEGIN(modernize-use-designated-initializers): a table
 constexpr RouterFamily kHuggingFace[] = {
     {"mixtral minimax minimax_text_01 gpt_oss granitemoe granitemoeshared granitemoehybrid "
-     "hunyuan_v1_moe qwen3_5_moe qwen3_5_moe_text qwen3_vl_moe qwen3_vl_moe_text"},
-    {"qwen2_moe qwen3_moe olmoe flex_olmo deepseek", kSoftmax, kKeyElseNo},
+     "hunyuan_v1_moe qwen3_5_moe qwen3_5_moe_text qwen3_vl_moe qwen3_vl_moe_text",
+     kSoftmax, kAlways, false, false, false, 1.0, 0.0, true},
+    {"qwen2_moe qwen3_moe olmoe flex_olmo deepseek", kSoftmax, kKeyElseNo, false, false, false, 1.0,
+     0.0, true},
     {"qwen3_next bailing_moe dbrx", kSoftmax, kKeyElseYes},
     {"jamba", kSoftmax, kNever},
     {"llama4 llama4_text", kSigmoid, kNever},

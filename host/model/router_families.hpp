@@ -25,6 +25,7 @@ struct RouterFamily {
   bool method_key = false;  ///< topk_method decides bias and groups (DeepSeek)
   double scale = 1.0;       ///< where no key says another
   double sum_offset = 0.0;
+  bool fixed = false;  ///< no key of config.json says another scoring or scale
 };
 
 /// The family called `architecture`, or nothing.

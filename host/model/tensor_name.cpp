@@ -66,6 +66,9 @@ void read_tensor_name(std::string_view name, Dialect dialect, TensorName& out) {
   }
   const std::size_t last_dot = rest.rfind('.');
   out.last = last_dot == std::string_view::npos ? rest : rest.substr(last_dot + 1);
+  if (out.last.empty()) {
+    out.last = name;  // ".weight", "a..weight", "x."
+  }
   if (rest.ends_with(".bias")) {
     out.bias = true;
     rest.remove_suffix(5);

@@ -152,6 +152,7 @@ struct Transformer {
   VectorRef output_bias;
   VectorRef final_norm;
   std::vector<TransformerLayer> layers;  ///< number 0 first, none missing
+  std::vector<Warning> warnings;         ///< trace_key_warnings()
 };
 
 /// The decoder in `files` (next-token-prediction layers behind the last one left out). Shapes are

@@ -29,8 +29,11 @@ AttentionReader::AttentionReader(const input::ModelFiles& files, const Transform
       windows_(keys),
       rope_(read_rope_settings(files, keys, false)),
       local_rope_(read_rope_settings(files, keys, true)) {
-  if (keys.boolean({{"use_bidirectional_attention"}, {}}).value_or(false)) {
-    keys.refuse("use_bidirectional_attention is true, where attention is causal");
+  if (keys.boolean({{"use_bidirectional_attention"}, {}}).value_or(false) ||
+      !keys.boolean({{"is_causal"}, {"attention.causal"}}).value_or(true)) {
+    keys.refuse(fmt::format(
+        "{} says that attention looks ahead, where it is causal here",
+        keys.is_gguf() ? "attention.causal" : "use_bidirectional_attention or is_causal"));
   }
 }
 
@@ -55,7 +58,9 @@ Attention AttentionReader::read(std::int32_t layer) {
     out.growth = rope_.growth;
     out.growth_context =
         rope_.growth == 0.0 ? 1 : static_cast<std::int64_t>(rope_.original_context);
-    out.clip = keys_.cap_or({{"clip_qkv"}, {"attention.clamp_kqv"}}, 0.0);
+    if (family.clip_key || keys_.is_gguf()) {
+      out.clip = keys_.cap_or({{"clip_qkv"}, {"attention.clamp_kqv"}}, 0.0);
+    }
   }
   if (family.sinks) {
     out.sinks = tensors_.vector(layer, named("self_attn.sinks", "attn_sinks"), heads_);
@@ -215,7 +220,7 @@ void AttentionReader::read_latent(std::int32_t layer, Attention& out) {
   read_latent_values(layer, out.head_dim - turning, out);
   out.o = linear("o_proj", hidden_, heads_ * out.value_dim);
   out.rope = make_rope(keys_, rope_, turning);
-  if (!keys_.boolean({{"rope_interleave"}, {}}).value_or(true)) {
+  if (keys_.family().turn_key && !keys_.boolean({{"rope_interleave"}, {}}).value_or(true)) {
     out.rope.interleaved = false;
   }
   // transformers leaves the epsilon of these two norms as it is by default.

@@ -57,6 +57,8 @@ struct TransformerFamily {
   bool shared_gate = false;    ///< the shared expert has a gate
   bool partial_rope = false;   ///< partial_rotary_factor is read
   bool growing = false;        ///< queries grow with the position
+  bool turn_key = false;       ///< rope_interleave is read
+  bool clip_key = false;       ///< clip_qkv is read
   std::int64_t heads = 0;      ///< of attention where no key says how many; 0: one must
   double norm_offset = 0.0;    ///< transformer.hpp
   double norm_eps = 1e-6;      ///< where config.json says none
@@ -70,7 +72,7 @@ struct TransformerFamily {
   /// Layers of the size whose GGUF files scale scores by heads of hidden / heads components; 0:
   /// none.
   std::int64_t wide_head_layers = 0;
-  std::string_view ffn_norm;  ///< name of that norm where it is not the usual one
+  std::string_view ffn_norm = {};  ///< name of that norm where it is not the usual one
 };
 
 /// The family called `architecture`, or null.

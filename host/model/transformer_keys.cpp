@@ -124,9 +124,8 @@ Gating TransformerKeys::gating() const {
     return own;  // no key of a GGUF file says it
   }
   const bool is_gemma = own == Gating::kGeluTanh;
-  const auto name = is_gemma && family_name_ != "gemma"
-                        ? text({{"hidden_activation"}, {}})
-                        : text({{"hidden_act", "hidden_activation"}, {}});
+  const auto name = is_gemma && family_name_ != "gemma" ? text({{"hidden_activation"}, {}})
+                                                        : text({{"hidden_act"}, {}});
   if (!name) {
     return own;
   }

@@ -5,6 +5,7 @@
 #include "organ_class.hpp"
 #include "organ_source.hpp"
 
+#include "core/atomic_file.hpp"
 #include "core/integers.hpp"
 #include "core/path_kind.hpp"
 #include "input/gguf_set.hpp"
@@ -111,6 +112,9 @@ std::shared_ptr<ByteSource> GgufSource::opened(std::size_t file) const {
 
 std::vector<std::string> GgufSource::input_paths() const {
   std::vector<std::string> paths = parts_.side_files;
+  if (parts_.from_manifest && !paths.empty()) {
+    paths.push_back(folder_of(paths.front()));  // a folder of organs holds them and nothing else
+  }
   for (const input::Shard& file : files()) {
     paths.push_back(file.path);
   }

@@ -126,11 +126,11 @@ std::vector<GraftFinding> check_ancestry(std::span<const Likeness> likeness);
 bool is_refused(std::span<const GraftFinding> findings, bool force);
 
 struct GraftSettings {
-  std::string donor, host;         ///< GGUF files, splits, or extracted folders
-  std::string output;              ///< a GGUF file, or a folder: means_organ_folder()
-  std::string tool = {};           ///< program and version, for a folder's manifest
-  std::string types, layers, map;  ///< as the command line gives them
-  std::string name;                ///< general.name of the result; empty: made of both
+  std::string donor, host;                   ///< GGUF files, splits, or extracted folders
+  std::string output;                        ///< a GGUF file, or a folder: means_organ_folder()
+  std::string tool = {};                     ///< program and version, for a folder's manifest
+  std::string types = "organ", layers, map;  ///< as the command line gives them
+  std::string name;                          ///< general.name of the result; empty: made of both
   bool allow_missing = false;
   bool force = false;  ///< errors that are not of structure do not refuse
   bool dry_run = false;

@@ -5,6 +5,8 @@
 
 #include "core/digest.hpp"
 #include "core/json_document.hpp"
+#include "core/reading_bounds.hpp"
+#include "core/secrets.hpp"
 #include "core/utf8.hpp"
 #include "gguf/encoded_value.hpp"
 #include "input/open_store.hpp"
@@ -104,7 +106,10 @@ void require_utf8_name(const std::string& name, const std::string& where) {
 std::string absolute_path(const std::string& path) {
   const auto local = input::local_path(path);
   if (!local) {
-    return path;
+    return without_secrets(path);
+  }
+  if (reading_is_bounded()) {
+    return *local;  // who asked for the run is not told where this machine keeps its files
   }
   std::error_code error;
   const auto canonical = std::filesystem::weakly_canonical(*local, error);

@@ -5,6 +5,7 @@
 #include "recipe.hpp"
 #include "stack.hpp"
 
+#include "core/secrets.hpp"
 #include "input/open_store.hpp"
 #include <vindex/error.hpp>
 
@@ -289,8 +290,8 @@ void RecipeRun::run(AssembleReport& report) {
   Provenance provenance;
   provenance.parents = parents();
   provenance.name = recipe_.name;
-  provenance.history =
-      fmt::format("assemble: {}", std::filesystem::path(settings_.input).filename().string());
+  provenance.history = fmt::format(
+      "assemble: {}", std::filesystem::path(without_secrets(settings_.input)).filename().string());
   for (const std::string& note : report.notes) {
     provenance.history += "; " + note;
   }

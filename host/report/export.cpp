@@ -77,8 +77,8 @@ void refuse_python_format(const std::string& format) {
   if (format == "parquet" || format == "arrow") {
     throw UsageError("E-EXPORT-PYTHON",
                      format +
-                         " is written by the Python package: pip install 'vindex[arrow]', "
-                         "which also has this command");
+                         " is written by the Python package, vindex-spectra[arrow] (pip install "
+                         "'python/[arrow]' in a checkout), which also has this command");
   }
 }
 

@@ -9,8 +9,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
+#include <set>
 
 namespace vindex::report {
 
@@ -45,12 +48,6 @@ std::vector<double> present(const results::ShownCells& shown,
 
 /// MLP activations; what is dumped of the residual stream has statistics too.
 bool is_mlp(const results::ShownRow& row) { return row.role == "mlp"; }
-
-std::vector<double> mlp_cells(const results::ShownCells& shown, std::size_t cell) {
-  return present(shown, [&](const results::ShownRow& row) {
-    return is_mlp(row) ? row.cells[cell] : std::nan("");
-  });
-}
 
 std::vector<double> all_cells(const results::ShownCells& shown, std::size_t cell) {
   return present(shown, [&](const results::ShownRow& row) { return row.cells[cell]; });
@@ -131,10 +128,39 @@ Entry coherence(const results::ShownCells& shown) {
   return {.value = std::move(out)};
 }
 
-Entry neuron_variance(const results::ShownCells& shown) {
-  const std::vector<double> values = mlp_cells(shown, engine::activations_cell("neuron_variance"));
+bool has_experts(const Layers::value_type& layer) {
+  return layer.second.contains(model::Block::kRoutedExpert);
+}
+
+bool is_mixture(const Layers& layers) {
+  return std::any_of(layers.begin(), layers.end(), has_experts);
+}
+
+/// The dense layers of a mixture, which its C4 leaves out: one matrix of another shape, or neurons
+/// of another width, is no member of a figure that is compared between mixtures. None of a model
+/// that is dense throughout.
+std::set<std::int32_t> dense_layers(const Layers& layers) {
+  std::set<std::int32_t> dense;
+  if (is_mixture(layers)) {
+    for (const auto& entry : layers) {
+      if (!has_experts(entry) && entry.second.contains(model::Block::kDenseMlp)) {
+        dense.insert(entry.first);
+      }
+    }
+  }
+  return dense;
+}
+
+/// Over the layers but those in `dense`.
+Entry neuron_variance(const results::ShownCells& shown, const std::set<std::int32_t>& dense) {
+  const std::size_t cell = engine::activations_cell("neuron_variance");
+  const std::vector<double> values = present(shown, [&](const results::ShownRow& row) {
+    return is_mlp(row) && !dense.contains(row.layer) ? row.cells[cell] : std::nan("");
+  });
   if (values.empty()) {
-    return {.reason = "the dump has no mlp.L (gate(x) * up(x))"};
+    return {.reason = dense.empty() ? "the dump has no mlp.L (gate(x) * up(x))"
+                                    : "the dump has no mlp.L (gate(x) * up(x)) of a layer with "
+                                      "experts: those of dense layers are left out"};
   }
   Json out = {{"what",
                "mean over neurons of the variance of gate(x) * up(x) over tokens (C4 of "
@@ -154,21 +180,27 @@ Entry stages(const results::ShownCells& shown) {
   }
   const std::vector<double> adjacent = all_cells(shown, jobs::cka_cell("adjacent_cka"));
   return {.value = {{"what",
-                     "1 + layers whose unbiased CKA with the next layer is below the "
-                     "threshold and below the median by three of its standard errors"},
+                     "1 + layers whose unbiased CKA with the next layer is below its limit: the "
+                     "trend of its neighbours less three deviations and three of its standard "
+                     "errors"},
                     {"measured_from", source_of(shown)},
                     {"stages", findings.stages->count},
                     {"breaks", findings.stage_breaks},
-                    {"threshold", findings.stages->threshold},
+                    {"limits", findings.stages->limits},
                     {"median_adjacent_cka", findings.stages->median},
                     {"mad_adjacent_cka", findings.stages->mad},
                     {"adjacent_pairs", adjacent.size()}}};
 }
 
-/// var@64 of the weights, which published cards of mixtures give as C4.
+/// var@64 of the weights, which published cards of mixtures give as C4. In a mixture it is of the
+/// layers with routed experts alone (dense_layers()).
 void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
+  const std::set<std::int32_t> dense = dense_layers(layers);
   std::vector<double> medians, ratios, errors;
   for (const auto& [layer, blocks] : layers) {
+    if (dense.contains(layer)) {
+      continue;
+    }
     std::string role;
     if (const Rows* rows = headline(blocks, role)) {
       medians.push_back(measure::quantile(values_of(*rows, var_at_64), 0.5));
@@ -181,7 +213,9 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
   }
   out["what"] = "var@64 of the weights, median of each layer, as published cards of mixtures";
   out["measured_from"] = {{"verb", "measure"}, {"input", sources.description->model}};
+  out["matrices"] = is_mixture(layers) ? "routed experts" : "dense MLPs";
   out["layers"] = medians.size();
+  out["dense_layers_left_out"] = dense.size();
   add_quantiles(out, "var64", medians);
   out["min_var64"] = Json(measure::quantile(medians, 0.0));
   out["max_var64"] = Json(measure::quantile(medians, 1.0));
@@ -203,7 +237,8 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
   }
   Json missing = Json::object();
   const auto entry_of = [&](const char* name, const std::optional<results::ShownCells>& file,
-                            Entry (*read)(const results::ShownCells&), const char* absent) {
+                            const std::function<Entry(const results::ShownCells&)>& read,
+                            const char* absent) {
     Entry entry = file ? read(*file) : Entry{.reason = absent};
     if (entry.value.is_null()) {
       missing[name] = entry.reason;
@@ -218,7 +253,10 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
   out["C2"] = entry_of("C2", activations, concentration, kNoActivations);
   out["C3"] = entry_of("C3", activations, coherence,
                        "no file of `vindex activations --model` was given (--activations)");
-  Json variance = entry_of("C4.neuron_variance", activations, neuron_variance, kNoActivations);
+  const auto variance_of = [&](const results::ShownCells& shown) {
+    return neuron_variance(shown, dense_layers(layers));
+  };
+  Json variance = entry_of("C4.neuron_variance", activations, variance_of, kNoActivations);
   if (sources.spectra == nullptr) {
     missing["C4.var64"] = "no results file of the weights was given";
   }

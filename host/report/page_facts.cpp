@@ -1,6 +1,7 @@
 // Owns what a page says of every file, whatever its kind.
 #include "page_sections.hpp"
 
+#include "core/secrets.hpp"
 #include "results/run_store.hpp"
 #include <vindex/error.hpp>
 
@@ -49,7 +50,7 @@ Json page_facts(const std::string& path, const results::ResultsReader& reader) {
   Json& run = facts["run"] = Json::object();
   for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {
     const std::string at = std::string("/run/") + name;
-    run[name] = file.exists(at) ? Json(file.read_text(at)) : Json();
+    run[name] = file.exists(at) ? Json(without_secrets(file.read_text(at))) : Json();
   }
   return facts;
 }

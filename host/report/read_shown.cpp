@@ -3,6 +3,7 @@
 #include "shown_metric.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/secrets.hpp"
 #include "jobs/spectra/spectra_cells.hpp"
 #include "measure/robust_scale.hpp"
 #include "measure/var_at_k.hpp"
@@ -189,7 +190,7 @@ results::RunFiles gather(const std::string& path, results::GatheredRows& gathere
   results::gather_run(path, run, gathered);
   const auto published = static_cast<std::int32_t>(run.files.runs.size());
   const results::h5::File& file = gathered.pool().reader(run.has_file ? published : 0).file();
-  shown.model = file.text_attribute("/", "model");
+  shown.model = without_secrets(file.text_attribute("/", "model"));
   shown.mode = file.text_attribute("/", "mode");
   shown.backend = file.text_attribute("/", "backend");
   return run;

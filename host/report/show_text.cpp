@@ -182,7 +182,7 @@ std::string standing_text(const Shown& shown) {
     return fmt::format("a sample: {} of {} matrices of the model\n", shown.matrices_total,
                        shown.n_total);
   }
-  return shown.n_total == 0 && shown.state != "complete"
+  return shown.n_total == 0 && shown.state != "complete" && shown.state != "finished"
              ? "unfinished: what is not whole is no random sample (measure --order sampled)\n"
              : "";
 }

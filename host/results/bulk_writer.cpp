@@ -44,14 +44,24 @@ void write_counter(h5::File& file, const std::string& path, std::int32_t first, 
   dataset.make_scale(path.substr(path.rfind('/') + 1));
 }
 
-void write_members(h5::File& file, const std::string& group, const Members& members,
-                   model::ResultTable table) {
+/// `<group>/matrix`; the path of the scale of the group's rows. Below a table, whose dimension is
+/// `matrix`, one of another length has another name: xarray.open_datatree wants that of groups and
+/// those in them.
+std::string write_members(h5::File& file, const std::string& group, const Members& members,
+                          model::ResultTable table) {
   const std::string path = group + "/matrix";
   h5::Dataset dataset = file.make_dataset(path, h5::Type::kInt64, {members.size()},
                                           {.chunk = {members.size()}, .deflate = 1});
   write_packed_values<std::int64_t>(dataset, members.size(), members.size(), members);
   dataset.set_attribute("long_name", "row of " + table_group(table) + "/ that each row belongs to");
-  dataset.make_scale("matrix");
+  if (!is_derived(table)) {
+    dataset.make_scale("matrix");
+    return path;
+  }
+  std::string scale = group + "/member";
+  write_counter(file, scale, 0, members.size(), "number of the row");
+  file.attach_scales(dataset, std::span<const std::string>(&scale, 1));
+  return scale;
 }
 
 void write_spectrum_group(h5::File& file, const std::string& group, bool part,
@@ -59,7 +69,7 @@ void write_spectrum_group(h5::File& file, const std::string& group, bool part,
                           BulkSource& bulk) {
   const auto width = static_cast<std::uint64_t>(rows[members.front()]->sigma_count);
   file.make_group(group);
-  write_members(file, group, members, rows[members.front()]->table);
+  const std::string member = write_members(file, group, members, rows[members.front()]->table);
   const std::string index = group + "/i";
   write_counter(file, index, 1, width, "number of the singular value, from 1");
   const std::string path = group + "/sigma";
@@ -88,7 +98,7 @@ void write_spectrum_group(h5::File& file, const std::string& group, bool part,
   } else {
     write_packed_rows<double>(file, dataset, members.size(), step, step * width, read_rows);
   }
-  const std::array<std::string, 2> scales = {group + "/matrix", index};
+  const std::array<std::string, 2> scales = {member, index};
   file.attach_scales(dataset, scales);
   dataset.set_attribute("long_name", "singular values, largest first");
   dataset.set_attribute("units", "1");
@@ -124,7 +134,8 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
   const std::uint64_t n = shape.members.size();
   const std::uint64_t k = shape.count;
   file.make_group(group);
-  write_members(file, group, shape.members, rows[shape.members.front()]->table);
+  const std::string member =
+      write_members(file, group, shape.members, rows[shape.members.front()]->table);
   write_counter(file, group + "/vector", 1, k, "number of the singular value, from 1");
   write_counter(file, group + "/col", 0, shape.cols, "input of the matrix");
   write_counter(file, group + "/row", 0, shape.rows, "output of the matrix");
@@ -136,7 +147,8 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
   h5::Dataset sigma =
       vector_dataset<double>(file, group + "/sigma", {n, k}, "singular values of the vectors");
   h5::Dataset residual =
-      vector_dataset<double>(file, group + "/residual", {n, k}, "norm of W v - sigma u");
+      vector_dataset<double>(file, group + "/residual", {n, k},
+                             "larger norm of W v - sigma u and W^T u - sigma v, as stored");
   h5::Dataset gap = vector_dataset<double>(file, group + "/gap", {n, k},
                                            "distance to the nearest other singular value");
   for (std::uint64_t i = 0; i < n; ++i) {
@@ -148,7 +160,7 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
     gap.write<double>(i, 1, padded(vectors.gap, k));
     file.check_storage();
   }
-  const std::vector<std::string> scales = {group + "/matrix", group + "/vector"};
+  const std::vector<std::string> scales = {member, group + "/vector"};
   for (const h5::Dataset* dataset : {&sigma, &residual, &gap}) {
     file.attach_scales(*dataset, scales);
   }

@@ -34,6 +34,7 @@ void write_packed_values(h5::Dataset& dataset, std::uint64_t count, std::uint64_
   std::vector<T> padded;
   for (std::uint64_t first = 0; first < count; first += step) {
     std::span<const T> chunk = values.subspan(first * width, std::min(step, count - first) * width);
+    dataset.note_values(std::as_bytes(chunk));
     if (chunk.size() < step * width) {
       padded.assign(chunk.begin(), chunk.end());
       padded.resize(step * width);

@@ -3,6 +3,7 @@
 
 #include "schema.hpp"
 
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -59,7 +60,7 @@ FileDescription describe(const RunDescription& run) {
   out.other_model = printable(run.compare.other_model);
   out.spectra_joined = run.compare.spectra;
   for (const UnpairedMatrix& matrix : run.compare.unpaired) {
-    out.unpaired.push_back({matrix.side, printable(matrix.tensor), printable(matrix.reason)});
+    out.unpaired.push_back({matrix.side, escaped(matrix.tensor), printable(matrix.reason)});
   }
   out.scales = run.scales;
   out.optional_columns = run.optional_columns;
@@ -69,19 +70,19 @@ FileDescription describe(const RunDescription& run) {
                                              : RunAttribute{attribute.name, printable(*text)});
   }
   add_stored_lines(run, out.fingerprint);
-  out.command = run.command_json;
-  out.settings = run.settings_json;
-  out.inputs = run.inputs_json;
-  out.environment = run.environment_json;
-  out.config = run.config_json;
+  out.command = without_secrets(run.command_json);
+  out.settings = without_secrets(run.settings_json);
+  out.inputs = without_secrets(run.inputs_json);
+  out.environment = without_secrets(run.environment_json);
+  out.config = without_secrets(run.config_json);
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
     const model::TensorRecord& record = run.tensors[i];
     TensorEntry entry;
-    entry.name = printable(record.name);
+    entry.name = escaped(record.name);
     entry.stored =
-        i < run.tensor_stored_names.size() ? printable(run.tensor_stored_names[i]) : entry.name;
+        i < run.tensor_stored_names.size() ? escaped(run.tensor_stored_names[i]) : entry.name;
     entry.block = model::block_name(record.block);
-    entry.role = printable(record.role);
+    entry.role = escaped(record.role);
     entry.layer = record.layer;
     entry.shape = fmt::format("{}", fmt::join(record.shape, "x"));
     entry.encoding = printable(record.encoding);

@@ -1,6 +1,8 @@
 // Owns the checks themselves, column by column and table by table.
 #include "file_checker.hpp"
 
+#include "text_digest.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,6 +32,7 @@ void read_blocks(const h5::Dataset& dataset) {
 }  // namespace
 
 void FileChecker::read_through(const h5::Dataset& dataset, const std::string& path) {
+  read_.insert(path);
   if (dataset.type() == h5::Type::kString) {
     file_.read_strings(path);
   } else {
@@ -116,7 +119,10 @@ void FileChecker::identity(const std::string& where, const StoredRow& row) {
                                     {"slice", row.slice}}) {
     require(value >= -1, fmt::format("{}: {} {} is below -1, which is none", where, name, value));
   }
-  require(row.rows >= (measured ? 1 : 0) && row.cols >= (measured ? 1 : 0),
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 48U;
+  const bool is_possible =
+      row.rows <= kMostElements && row.cols <= kMostElements / std::max<std::int64_t>(row.rows, 1);
+  require(row.rows >= (measured ? 1 : 0) && row.cols >= (measured ? 1 : 0) && is_possible,
           fmt::format("{}: {} x {} is not a shape", where, row.rows, row.cols));
   require(row.table != model::ResultTable::kProduct || (row.rank >= 0 && row.rank <= row.shorter()),
           fmt::format("{}: rank {} is none of that shape", where, row.rank));
@@ -225,6 +231,24 @@ void FileChecker::table(const SideTable& wanted) {
     column(wanted.group + "/" + one.name, one.type(), {rows}, scale);
   }
 }
+
+void FileChecker::digests_below(const std::string& group) {
+  for (const std::string& name : file_.list(group)) {
+    const std::string path = (group == "/" ? "" : group) + "/" + name;
+    attempt([&] {
+      file_.check_attributes(path);
+      if (file_.is_group(path)) {
+        digests_below(path);
+      } else if (!read_.contains(path) && file_.has_attribute(path, kTextDigest)) {
+        const h5::Dataset dataset = file_.open_dataset(path);
+        dataset.shape().empty() ? static_cast<void>(file_.read_text(path))
+                                : read_through(dataset, path);
+      }
+    });
+  }
+}
+
+void FileChecker::digests() { digests_below("/"); }
 
 void FileChecker::run_texts() {
   for (const char* name : {"command", "settings", "inputs", "environment", "config"}) {

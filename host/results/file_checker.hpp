@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,10 @@ class FileChecker {
   /// Reads all of `dataset`, which is `path` and no scalar, a few megabytes at a time. Errors:
   /// FormatError where a part of it cannot be read.
   void read_through(const h5::Dataset& dataset, const std::string& path);
+  /// All of `path` was read, in another way.
+  void note_read(const std::string& path) { read_.insert(path); }
+  /// Whatever has a digest and was not read yet, and the text attributes of everything.
+  void digests();
   /// Type and shape of `path`, its scale, its long_name; reads it all.
   void column(const std::string& path, h5::Type type, const h5::Shape& shape,
               const std::string& scale);
@@ -83,6 +88,10 @@ class FileChecker {
   FileDescription description_;
   std::vector<StoredRow> rows_;
   std::vector<std::string> wrong_;
+
+ private:
+  void digests_below(const std::string& group);
+  std::set<std::string> read_;  ///< paths of what was read through
 };
 
 /// One measured row of a file whose rows are cells, while it is checked.

@@ -158,7 +158,11 @@ const std::string& describing_file(const std::string& path, const RunFiles& run)
 }
 
 std::string state_of(const RunFiles& run, std::span<const StoredRow* const> rows) {
-  return !run.has_file ? "running" : count_statuses(rows).skipped == 0 ? "complete" : "partial";
+  const bool has_all = count_statuses(rows).skipped == 0;
+  if (run.has_file) {
+    return has_all ? "complete" : "partial";
+  }
+  return has_all ? "finished" : "running";
 }
 
 FileSchema gather_run(const std::string& path, const RunFiles& run, GatheredRows& gathered,

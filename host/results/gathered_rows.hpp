@@ -61,7 +61,8 @@ class GatheredRows {
 
 /// Of the files of a run at `path` the one that says most of it.
 const std::string& describing_file(const std::string& path, const RunFiles& run);
-/// "running" (parts only), "complete" or "partial", of all of its rows.
+/// "complete" or "partial", of all of its rows; of parts alone "finished" (all rows are there, to
+/// be merged) or "running".
 std::string state_of(const RunFiles& run, std::span<const StoredRow* const> rows);
 
 /// Adds what is on disk of a run: descriptions, the published file, parts. Errors:

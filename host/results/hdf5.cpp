@@ -1,10 +1,9 @@
-// Owns the writing half of the wrapper, attributes and handles; hdf5_read.cpp has the reading half.
+// Owns the writing half of the wrapper, and handles; hdf5_read.cpp has the reading half,
+// hdf5_attributes.cpp attributes.
 #include "hdf5.hpp"
 
 #include "hdf5_common.hpp"
 #include "storage.hpp"
-
-#include <hdf5_hl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +11,8 @@
 #include <dlfcn.h>
 #include <limits>
 #include <memory>
+#include <new>
+#include <utility>
 
 namespace vindex::results::h5 {
 
@@ -77,10 +78,22 @@ const MemoryErrors& memory_errors() {
 
 }  // namespace
 
+namespace {
+
+/// Whether there is memory for what the library asks for beside chunks.
+bool has_memory() {
+  constexpr std::size_t kBytes = 4U << 20U;
+  const std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[kBytes]);
+  return room != nullptr;
+}
+
+}  // namespace
+
 void rethrow_cause() {
   // Some calls of the library do not say that it was memory.
-  bool lacks_memory = errno == ENOMEM;
+  const bool was_refused = std::exchange(errno, 0) == ENOMEM;
   rethrow_failed_transfer();
+  bool lacks_memory = was_refused;
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_UPWARD,
       [](unsigned /*depth*/, const H5E_error2_t* error, void* lacks) -> herr_t {
@@ -90,7 +103,8 @@ void rethrow_cause() {
         return 0;
       },
       &lacks_memory);
-  if (lacks_memory) {
+  // The library says so of no bytes too, which a damaged file has it ask for.
+  if (was_refused || (lacks_memory && !has_memory())) {
     throw Error(ExitCode::kInternal, "E-MEMORY", "out of memory in the HDF5 library");
   }
 }
@@ -237,14 +251,6 @@ Handle access_list(Storage& storage) {
   return access;
 }
 
-Handle space_of(const Shape& shape) {
-  std::vector<hsize_t> sizes(shape.begin(), shape.end());
-  return Handle(written(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                        "a data space"));
-}
-
-Handle scalar_space() { return Handle(written(H5Screate(H5S_SCALAR), "a data space")); }
-
 Handle link_utf8() {
   Handle list(written(H5Pcreate(H5P_LINK_CREATE), "a property list"));
   written(H5Pset_char_encoding(list.id(), H5T_CSET_UTF8), "a property list");
@@ -262,6 +268,14 @@ Handle string_transfer() {
 
 }  // namespace
 
+Handle space_of(const Shape& shape) {
+  std::vector<hsize_t> sizes(shape.begin(), shape.end());
+  return Handle(written(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                        "a data space"));
+}
+
+Handle scalar_space() { return Handle(written(H5Screate(H5S_SCALAR), "a data space")); }
+
 void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packed) {
   const LibraryLock lock;
   std::vector<hsize_t> offset(shape_.size(), 0);
@@ -272,12 +286,19 @@ void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packe
           where_);
 }
 
-File File::create(Storage& storage, std::string label) {
+void Dataset::note_values(std::span<const std::byte> values) {
+  if (written_ && written_->values) {
+    written_->values->add(values);
+  }
+}
+
+File File::create(Storage& storage, std::string label, Digests digests) {
   const LibraryLock lock;
   forget_failed_transfer();
   File file;
   file.storage_ = &storage;
   file.label_ = std::move(label);
+  file.digests_ = digests;
   require_room_for_a_file();
   const Handle access = access_list(storage);
   file.handle_ =
@@ -289,6 +310,7 @@ File File::create(Storage& storage, std::string label) {
 
 void File::close() {
   const LibraryLock lock;
+  write_digests();
   write_scale_uses();
   const std::int64_t id = handle_.id();
   const bool flushed = H5Fflush(id, H5F_SCOPE_LOCAL) >= 0;
@@ -303,9 +325,25 @@ void File::make_group(const std::string& path) {
       written(H5Gcreate2(handle_.id(), path.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), path));
 }
 
+namespace {
+
+/// Reading a chunk that the index of chunks does not have gives the fill value: one that is no
+/// value, for readers that do not look for it. Every chunk is written whole, so nothing is filled.
+void set_no_value(const Handle& create, Type type, const std::string& path) {
+  visit_number(type, [&](auto zero) {
+    using T = decltype(zero);
+    using Limits = std::numeric_limits<T>;
+    const T none = Limits::has_quiet_NaN ? Limits::quiet_NaN() : Limits::min();
+    written(H5Pset_fill_value(create.id(), memory_type(type), &none), path);
+  });
+  written(H5Pset_fill_time(create.id(), H5D_FILL_TIME_IFSET), path);
+}
+
+}  // namespace
+
 /// Properties of datasets of `layout`; neighbours of a table share them.
-std::int64_t File::creation_list(const Layout& layout, const std::string& path) {
-  if (creation_.id() >= 0 && created_ == layout) {
+std::int64_t File::creation_list(const Layout& layout, Type type, const std::string& path) {
+  if (creation_.id() >= 0 && created_ == layout && created_type_ == type) {
     return creation_.id();
   }
   Handle create(written(H5Pcreate(H5P_DATASET_CREATE), path));
@@ -321,11 +359,11 @@ std::int64_t File::creation_list(const Layout& layout, const std::string& path) 
     if (layout.checksum) {
       written(H5Pset_fletcher32(create.id()), path);
     }
-    // Every chunk is written whole: a fill would be work for nothing.
-    written(H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER), path);
+    set_no_value(create, type, path);
   }
   creation_ = std::move(create);
   created_ = layout;
+  created_type_ = type;
   return creation_.id();
 }
 
@@ -336,7 +374,7 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
   Dataset dataset;
   dataset.handle_ =
       Handle(written(H5Dcreate2(handle_.id(), path.c_str(), file_type(type), space.id(),
-                                links_.id(), creation_list(layout, path), H5P_DEFAULT),
+                                links_.id(), creation_list(layout, type, path), H5P_DEFAULT),
                      path));
   dataset.where_ = label_ + " " + path;
   dataset.shape_ = shape;
@@ -344,124 +382,17 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
   for (std::size_t i = 1; i < shape.size(); ++i) {
     dataset.row_elements_ *= shape[i];
   }
+  if (digests_ == Digests::kAll) {
+    dataset.written_ = written_object(path);
+    const std::uint64_t rows = shape.empty() ? 0 : shape[0];
+    if (layout.digest && type != Type::kString && rows * dataset.row_elements_ > 0) {
+      const std::uint64_t row_bytes = dataset.row_elements_ * type_bytes(type);
+      dataset.written_->values.emplace(
+          digest_rows(layout.chunk.empty() ? 1 : layout.chunk[0], row_bytes), row_bytes);
+      dataset.written_->value_bytes = rows * row_bytes;
+    }
+  }
   return dataset;
-}
-
-namespace {
-
-void write_attribute(hid_t object, const std::string& where, const std::string& name, hid_t stored,
-                     hid_t memory, const Handle& space, const void* data) {
-  const Handle attribute(written(
-      H5Acreate2(object, name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), where));
-  written(H5Awrite(attribute.id(), memory, data), where);
-}
-
-Handle object_at(hid_t file, const std::string& path) {
-  return Handle(written(H5Oopen(file, path.c_str(), H5P_DEFAULT), path));
-}
-
-void write_text_attribute(hid_t object, const std::string& where, const std::string& name,
-                          const std::string& value) {
-  const hid_t text = file_type(Type::kString);
-  const char* pointer = value.c_str();
-  write_attribute(object, where, name, text, text, scalar_space(), &pointer);
-}
-
-std::uint64_t reference_to(hid_t object, const std::string& path, const std::string& where) {
-  hobj_ref_t reference = 0;
-  written(H5Rcreate(&reference, object, path.c_str(), H5R_OBJECT, -1), where);
-  return reference;
-}
-
-}  // namespace
-
-void File::set_attribute(const std::string& path, const std::string& name,
-                         const std::string& value) {
-  const LibraryLock lock;
-  write_text_attribute(object_at(handle_.id(), path).id(), path, name, value);
-  texts_[path][name] = value;
-}
-
-void File::set_attribute(const std::string& path, const std::string& name, std::int64_t value) {
-  const LibraryLock lock;
-  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I64LE, H5T_NATIVE_INT64,
-                  scalar_space(), &value);
-}
-
-void File::set_attribute(const std::string& path, const std::string& name, double value) {
-  const LibraryLock lock;
-  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE,
-                  scalar_space(), &value);
-}
-
-void File::set_attribute(const std::string& path, const std::string& name,
-                         std::span<const std::int8_t> values) {
-  const LibraryLock lock;
-  write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I8LE, H5T_NATIVE_INT8,
-                  space_of({values.size()}), values.data());
-}
-
-void Dataset::set_attribute(const std::string& name, const std::string& value) {
-  const LibraryLock lock;
-  write_text_attribute(id(), where_, name, value);
-}
-
-void Dataset::set_fill_value(std::int32_t value) {
-  const LibraryLock lock;
-  expects(type_ == Type::kInt8 || type_ == Type::kInt32, "a fill value of a small integer");
-  const auto small = static_cast<std::int8_t>(value);
-  const bool is_small = type_ == Type::kInt8;
-  write_attribute(id(), where_, "_FillValue", file_type(type_), memory_type(type_), space_of({1}),
-                  is_small ? static_cast<const void*>(&small) : &value);
-}
-
-void Dataset::make_scale(const std::string& name) {
-  const LibraryLock lock;
-  written(H5DSset_scale(id(), name.c_str()), where_);
-}
-
-void File::attach_scales(const Dataset& dataset, std::span<const std::string> scales) {
-  const LibraryLock lock;
-  const std::string& where = dataset.where_;
-  const std::uint64_t user = reference_to(dataset.id(), ".", where);
-  std::vector<hobj_ref_t> references;
-  for (const std::string& scale : scales) {
-    const auto dimension = static_cast<std::int32_t>(references.size());
-    const auto known = references_.find(scale);
-    references.push_back(
-        known != references_.end()
-            ? known->second
-            : references_.emplace(scale, reference_to(handle_.id(), scale, scale)).first->second);
-    scale_uses_[scale].push_back({.dataset = user, .dimension = dimension});
-  }
-  std::vector<hvl_t> lists;
-  for (hobj_ref_t& reference : references) {
-    lists.push_back({.len = 1, .p = &reference});
-  }
-  const std::int64_t type = scale_list();
-  write_attribute(dataset.id(), where, "DIMENSION_LIST", type, type, space_of({lists.size()}),
-                  lists.data());
-}
-
-std::int64_t File::scale_list() const {
-  if (scale_list_.id() < 0) {
-    scale_list_ = Handle(written(H5Tvlen_create(H5T_STD_REF_OBJ), "a type"));
-  }
-  return scale_list_.id();
-}
-
-void File::write_scale_uses() {
-  if (scale_uses_.empty()) {
-    return;
-  }
-  const std::string what = "a dimension scale";
-  const Handle type(written(H5Tcreate(H5T_COMPOUND, sizeof(ScaleUse)), what));
-  written(H5Tinsert(type.id(), "dataset", HOFFSET(ScaleUse, dataset), H5T_STD_REF_OBJ), what);
-  written(H5Tinsert(type.id(), "dimension", HOFFSET(ScaleUse, dimension), H5T_NATIVE_INT32), what);
-  for (const auto& [scale, uses] : scale_uses_) {
-    write_attribute(object_at(handle_.id(), scale).id(), scale, "REFERENCE_LIST", type.id(),
-                    type.id(), space_of({uses.size()}), uses.data());
-  }
 }
 
 }  // namespace vindex::results::h5

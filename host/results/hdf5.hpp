@@ -5,6 +5,7 @@
 #pragma once
 
 #include "storage.hpp"
+#include "value_digest.hpp"
 
 #include <cstdint>
 #include <map>
@@ -88,10 +89,25 @@ class Handle {
 
 /// How a dataset is stored. Empty `chunk`: contiguous, no filters (zero-size datasets).
 struct Layout {
-  Shape chunk;
+  Shape chunk = {};
   int deflate = 0;       ///< 0: only the checksum
   bool checksum = true;  ///< fletcher32 (chunked only)
+  bool digest = true;    ///< of its values; not where the caller keeps digests of its own
   bool operator==(const Layout&) const = default;
+};
+
+/// What a file that is written keeps of an object, for the digests that close() puts beside it.
+struct WrittenObject {
+  std::map<std::string, std::string> texts;  ///< its text attributes
+  std::string scales;                        ///< paths of those of its dimensions
+  std::optional<ValueDigest> values;
+  std::uint64_t value_bytes = 0;  ///< of all its values
+};
+
+/// What is known of the values of a dataset that is read; all that have it open share it.
+struct ReadValues {
+  bool is_known = false;  ///< it was looked at
+  std::optional<ValueCheck> check;
 };
 
 /// An open dataset. `where` of every error is "FILE PATH".
@@ -103,7 +119,9 @@ class Dataset {
   Type type() const { return type_; }
   std::uint64_t stored_bytes() const;
   /// Rows [first, first + count) along the first dimension; `T` must be the stored type. Reading:
-  /// FormatError where the dataset is of another type, or has not these rows of so many numbers.
+  /// FormatError where the dataset is of another type, has not these rows of so many numbers, or
+  /// they are others than were written (a digest or a checksum is wrong, a chunk is missing).
+  /// Writing: each row once, in order.
   template <typename T>
   void read(std::uint64_t first, std::uint64_t count, std::span<T> out) const {
     transfer(false, type_of<T>(), first, count, out.data(), out.size());
@@ -119,19 +137,27 @@ class Dataset {
   /// little-endian and unfiltered; nothing of other layouts, and before anything is written.
   std::optional<std::uint64_t> place() const;
   /// A whole chunk whose first row is `first`, as pack_chunk() made it; only for datasets with
-  /// deflate and checksum.
+  /// deflate and checksum. Its values are those of note_values().
   void write_packed(std::uint64_t first, std::span<const std::byte> packed);
+  /// The values of the next rows, for the digest.
+  void note_values(std::span<const std::byte> values);
   void set_attribute(const std::string& name, const std::string& value);
   /// Attribute `_FillValue`; the type is kInt8 or kInt32.
   void set_fill_value(std::int32_t value);
   /// Makes it a dimension scale.
   void make_scale(const std::string& name);
   std::int64_t id() const { return handle_.id(); }
+  const std::string& where() const { return where_; }
 
  private:
   friend class File;
   void transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
                 std::size_t elements) const;
+  /// Rows as they are stored, into `data`; `count` is not 0.
+  void read_rows(std::uint64_t first, std::uint64_t count, void* data) const;
+  void read_checked(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const;
+  void look_for_digest() const;
+  void require_chunks(bool filters) const;
   std::size_t elements_of(std::size_t bytes) const;
   Dataset again() const;
   Handle handle_;
@@ -140,13 +166,19 @@ class Dataset {
   Type type_ = Type::kFloat64;
   std::uint64_t row_elements_ = 1;
   bool contiguous_ = false;  ///< of one that was opened
+  std::shared_ptr<WrittenObject> written_;
+  std::shared_ptr<ReadValues> values_ = std::make_shared<ReadValues>();
 };
+
+/// Which objects of a file that is written get digests: all of them, or lists of text alone, where
+/// another digest is of the whole file.
+enum class Digests : std::uint8_t { kAll, kTextAlone };
 
 /// An open file over a Storage that outlives it.
 class File {
  public:
   /// A new file; low bound 1.8, high bound 1.10. `label` is for messages.
-  static File create(Storage& storage, std::string label);
+  static File create(Storage& storage, std::string label, Digests digests = Digests::kAll);
   /// Read-only. Errors: FormatError E-RESULTS-HDF5.
   static File open(Storage& storage, std::string label);
   /// Flushes and closes; then a failed write of the storage is thrown. The destructor only closes.
@@ -167,10 +199,11 @@ class File {
   void set_attribute(const std::string& path, const std::string& name, double value);
   void set_attribute(const std::string& path, const std::string& name,
                      std::span<const std::int8_t> values);
-  /// The same for the text attributes of `path` that were set so far, but for `except`: attribute
-  /// `attributes_sha256`, the digest and behind it the names it is of. A caller that adds others,
-  /// or appends to `except`, leaves it true.
-  void seal_attributes(const std::string& path, const std::string& except);
+  /// The same for the text attributes of every object (of the root alone where only text has
+  /// digests), but for the root's `history`, to which CF lets every program append: attribute
+  /// `attributes_sha256`, the digest and behind it the names it is of, `DIMENSION_LIST` for the
+  /// paths of the scales. A program that adds others leaves it true. Written by close(), as is the
+  /// digest of every dataset's numbers (value_digest.hpp).
   /// Attaches one scale (its path) to each dimension; once for a dataset. The scales' own lists of
   /// users are written by close(): the library's H5DSattach_scale would write a list anew for every
   /// user.
@@ -180,6 +213,7 @@ class File {
   /// kind.
   bool exists(const std::string& path) const;
   std::vector<std::string> list(const std::string& group) const;  ///< names, in order of name
+  bool is_group(const std::string& path) const;
   Dataset open_dataset(const std::string& path) const;
   /// Errors: FormatError; E-RESULTS-DATA where the text is another than its digest is of. Without
   /// one (written before there were digests, or by others) it is what it is.
@@ -190,7 +224,7 @@ class File {
   std::string text_attribute(const std::string& path, const std::string& name) const;
   std::string text_attribute(const Dataset& dataset, const std::string& name) const;
   std::int64_t integer_attribute(const std::string& path, const std::string& name) const;
-  /// Errors: FormatError E-RESULTS-DATA where seal_attributes() was of other text.
+  /// Errors: FormatError E-RESULTS-DATA where `attributes_sha256` is of other text.
   void check_attributes(const std::string& path) const;
   bool is_scale(const Dataset& dataset) const;
   /// True where dimension `dimension` of the dataset has `scale` attached.
@@ -207,7 +241,9 @@ class File {
   bool is_hard_link(const std::string& path) const;
   void note_links(const std::string& group) const;
   Dataset open_anew(const std::string& path, bool& is_small) const;
-  std::string text_of(std::int64_t attribute, const std::string& where) const;
+  /// For each dimension, object references of the scales attached; none at all where it has no
+  /// list of them as the library writes it.
+  std::vector<std::vector<std::uint64_t>> scale_references(const Dataset& dataset) const;
   std::uint64_t reference_of(const std::string& path) const;
   std::int64_t scale_list() const;
   /// Addresses of eight bytes from the file's begin, as this program writes them.
@@ -217,8 +253,11 @@ class File {
   /// never written.
   std::optional<std::uint64_t> heap_references(const Dataset& dataset) const;
   std::vector<std::string> read_unchecked(const std::string& path, const Dataset& dataset) const;
-  std::int64_t creation_list(const Layout& layout, const std::string& path);
+  std::int64_t creation_list(const Layout& layout, Type type, const std::string& path);
   void write_scale_uses();
+  std::shared_ptr<WrittenObject> written_object(const std::string& path);
+  void write_digests();
+  std::string scales_of(const std::string& path) const;
 
   Handle handle_;
   Storage* storage_ = nullptr;
@@ -229,9 +268,10 @@ class File {
   Handle transfer_;  ///< transfer properties of strings
   Handle creation_;  ///< dataset creation properties of created_
   Layout created_;
+  Type created_type_ = Type::kInt8;
   std::map<std::string, std::vector<ScaleUse>> scale_uses_;  ///< by path of the scale
-  /// Text attributes that were set: by path, then by name.
-  std::map<std::string, std::map<std::string, std::string>> texts_;
+  Digests digests_ = Digests::kAll;
+  std::map<std::string, std::shared_ptr<WrittenObject>> written_;  ///< by path
   /// Small datasets that were opened stay open: checks and readers come back to them.
   mutable std::map<std::string, Dataset, std::less<>> kept_;
   mutable std::map<std::string, std::uint64_t, std::less<>> references_;  ///< of scales, by path

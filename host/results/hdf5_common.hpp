@@ -53,6 +53,22 @@ inline std::int64_t was_read(std::int64_t result, const std::string& label,
   return result;
 }
 
+/// What is said of text and of numbers that are not those of their digest.
+inline constexpr const char* kOtherThanDigest =
+    "not what its digest is of: the file is damaged, or another program changed it, which then has "
+    "to remove or renew the digest";
+
+/// The text of an open attribute; `where` names it. Errors: FormatError where it is no string.
+std::string read_text_attribute(std::int64_t attribute, const std::string& label,
+                                const std::string& where);
+void write_text_attribute(hid_t object, const std::string& where, const std::string& name,
+                          const std::string& value);
+/// The object at `path` of a file that is written.
+Handle object_at(hid_t file, const std::string& path);
+
+Handle space_of(const Shape& shape);
+Handle scalar_space();
+
 /// In memory (native byte order).
 hid_t memory_type(Type type);
 /// In the file: little-endian, whatever the host; vlen UTF-8 strings. The library's own to close.

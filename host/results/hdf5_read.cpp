@@ -1,12 +1,9 @@
-// Owns the reading half of the HDF5 wrapper: what is refused before libhdf5 sees it, datasets,
-// attributes.
+// Owns the reading half of the HDF5 wrapper: what is refused before libhdf5 sees it, datasets.
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
 #include "storage.hpp"
 
 #include "core/integers.hpp"
-
-#include <hdf5_hl.h>
 
 #include <algorithm>
 #include <limits>
@@ -104,9 +101,20 @@ std::vector<std::string> File::list(const std::string& group) const {
     return 0;
   };
   const Handle object(was_read(H5Gopen2(handle_.id(), group.c_str(), H5P_DEFAULT), label_, group));
-  was_read(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), label_,
+  // Not by H5_ITER_INC: of a damaged list of links the library releases what it has not read.
+  was_read(H5Literate(object.id(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect, &names), label_,
            group);
+  std::sort(names.begin(), names.end());
   return names;
+}
+
+bool File::is_group(const std::string& path) const {
+  const LibraryLock lock;
+  if (!exists(path)) {
+    return false;
+  }
+  const Handle object(was_read(H5Oopen(handle_.id(), path.c_str(), H5P_DEFAULT), label_, path));
+  return H5Iget_type(object.id()) == H5I_GROUP;
 }
 
 namespace {
@@ -218,6 +226,7 @@ Dataset Dataset::again() const {
   same.type_ = type_;
   same.row_elements_ = row_elements_;
   same.contiguous_ = contiguous_;
+  same.values_ = values_;
   return same;
 }
 
@@ -320,6 +329,27 @@ std::uint64_t Dataset::stored_bytes() const {
   return storage_size(id());
 }
 
+namespace {
+
+/// Rows of a dataset in its file and in memory.
+struct Selection {
+  Handle file, memory;
+  Selection(const Dataset& dataset, std::uint64_t first, std::uint64_t count) {
+    std::vector<hsize_t> start(dataset.shape().size(), 0);
+    std::vector<hsize_t> size(dataset.shape().begin(), dataset.shape().end());
+    start[0] = first;
+    size[0] = count;
+    file = Handle(was_read(H5Dget_space(dataset.id()), dataset.where(), ""));
+    was_read(
+        H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr),
+        dataset.where(), "");
+    memory = Handle(was_read(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr),
+                             dataset.where(), ""));
+  }
+};
+
+}  // namespace
+
 void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
                        std::size_t elements) const {
   const LibraryLock lock;
@@ -337,137 +367,28 @@ void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t
   if (elements == 0) {
     return;
   }
-  std::vector<hsize_t> start(shape_.size(), 0);
-  std::vector<hsize_t> size(shape_.begin(), shape_.end());
-  start[0] = first;
-  size[0] = count;
-  const Handle file_space(was_read(H5Dget_space(id()), where_, ""));
-  was_read(H5Sselect_hyperslab(file_space.id(), H5S_SELECT_SET, start.data(), nullptr, size.data(),
-                               nullptr),
-           where_, "");
-  const Handle memory_space(
-      was_read(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr), where_, ""));
-  if (write) {
-    written(
-        H5Dwrite(id(), memory_type(type), memory_space.id(), file_space.id(), H5P_DEFAULT, data),
-        where_);
-  } else if (H5Dread(id(), memory_type(type), memory_space.id(), file_space.id(), H5P_DEFAULT,
-                     data) < 0) {
+  const std::size_t bytes = elements * type_bytes(type);
+  if (!write) {
+    read_checked(first, count, {static_cast<std::byte*>(data), bytes});
+    return;
+  }
+  const Selection rows(*this, first, count);
+  written(H5Dwrite(id(), memory_type(type), rows.memory.id(), rows.file.id(), H5P_DEFAULT, data),
+          where_);
+  if (written_ && written_->values) {
+    expects(written_->values->bytes() == first * row_elements_ * type_bytes(type),
+            "rows that are written in order");
+    written_->values->add({static_cast<const std::byte*>(data), bytes});
+  }
+}
+
+void Dataset::read_rows(std::uint64_t first, std::uint64_t count, void* data) const {
+  const Selection rows(*this, first, count);
+  if (H5Dread(id(), memory_type(type_), rows.memory.id(), rows.file.id(), H5P_DEFAULT, data) < 0) {
     rethrow_cause();
     throw FormatError("E-RESULTS-DATA", printable(where_),
                       "cannot be read: a checksum is wrong or the file is damaged");
   }
-}
-
-bool File::has_attribute(const std::string& path, const std::string& name) const {
-  const LibraryLock lock;
-  if (!exists(path)) {
-    return false;
-  }
-  return was_read(H5Aexists_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT), label_,
-                  path) > 0;
-}
-
-bool File::has_attribute(const Dataset& dataset, const std::string& name) const {
-  const LibraryLock lock;
-  return was_read(H5Aexists(dataset.id(), name.c_str()), dataset.where_, name) > 0;
-}
-
-std::string File::text_attribute(const Dataset& dataset, const std::string& name) const {
-  const LibraryLock lock;
-  const std::string where = dataset.where_ + " attribute " + name;
-  const Handle attribute(was_read(H5Aopen(dataset.id(), name.c_str(), H5P_DEFAULT), label_, where));
-  return text_of(attribute.id(), where);
-}
-
-std::string File::text_attribute(const std::string& path, const std::string& name) const {
-  const LibraryLock lock;
-  const std::string where = path + " attribute " + name;
-  exists(path);  // throws where the way there is no hard link
-  const Handle attribute(
-      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-               label_, where));
-  return text_of(attribute.id(), where);
-}
-
-std::string File::text_of(std::int64_t attribute, const std::string& where) const {
-  const Handle stored(was_read(H5Aget_type(attribute), label_, where));
-  const Handle space(was_read(H5Aget_space(attribute), label_, where));
-  if (H5Tget_class(stored.id()) != H5T_STRING || H5Tis_variable_str(stored.id()) <= 0 ||
-      H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_), printable(where) + " is not a string");
-  }
-  char* pointer = nullptr;
-  was_read(H5Aread(attribute, file_type(Type::kString), &pointer), label_, where);
-  std::string value = pointer == nullptr ? "" : pointer;
-  H5free_memory(pointer);
-  return value;
-}
-
-std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {
-  const LibraryLock lock;
-  const std::string where = path + " attribute " + name;
-  exists(path);  // throws where the way there is no hard link
-  const Handle attribute(
-      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-               label_, where));
-  const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
-  const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
-  if (H5Tget_class(stored.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label_),
-                      printable(where) + " is not an integer");
-  }
-  std::int64_t value = 0;
-  was_read(H5Aread(attribute.id(), H5T_NATIVE_INT64, &value), label_, where);
-  return value;
-}
-
-bool File::is_scale(const Dataset& dataset) const {
-  const LibraryLock lock;
-  return was_read(H5DSis_scale(dataset.id()), dataset.where_, "its scale") > 0;
-}
-
-std::uint64_t File::reference_of(const std::string& path) const {
-  const auto found = references_.find(path);
-  if (found != references_.end()) {
-    return found->second;
-  }
-  hobj_ref_t reference = 0;
-  was_read(H5Rcreate(&reference, handle_.id(), path.c_str(), H5R_OBJECT, -1), label_, path);
-  references_.emplace(path, reference);
-  return reference;
-}
-
-bool File::has_scale(const Dataset& dataset, std::size_t dimension,
-                     const std::string& scale) const {
-  constexpr const char* kName = "DIMENSION_LIST";
-  const LibraryLock lock;
-  if (!exists(scale) || !has_attribute(dataset, kName)) {
-    return false;
-  }
-  // Not H5DSis_attached: that follows the scale's references to every one of its users.
-  const hobj_ref_t wanted = reference_of(scale);
-  const Handle attribute(
-      was_read(H5Aopen(dataset.id(), kName, H5P_DEFAULT), dataset.where_, kName));
-  const Handle space(was_read(H5Aget_space(attribute.id()), dataset.where_, kName));
-  const Handle stored(was_read(H5Aget_type(attribute.id()), dataset.where_, kName));
-  const std::int64_t list = scale_list();
-  if (H5Tequal(stored.id(), list) <= 0 ||
-      H5Sget_simple_extent_npoints(space.id()) != static_cast<hssize_t>(dataset.shape().size()) ||
-      dimension >= dataset.shape().size()) {
-    return false;
-  }
-  std::vector<hvl_t> lists(dataset.shape().size());
-  const herr_t result = H5Aread(attribute.id(), list, lists.data());
-  bool found = false;
-  if (result >= 0) {
-    const auto* const references = static_cast<const hobj_ref_t*>(lists[dimension].p);
-    found = std::find(references, references + lists[dimension].len, wanted) !=
-            references + lists[dimension].len;
-  }
-  H5Dvlen_reclaim(list, space.id(), H5P_DEFAULT, lists.data());
-  was_read(result, dataset.where_, kName);
-  return found;
 }
 
 }  // namespace vindex::results::h5

@@ -5,17 +5,8 @@
 #include "text_digest.hpp"
 
 #include <optional>
-#include <sstream>
 
 namespace vindex::results::h5 {
-
-namespace {
-
-constexpr const char* kOtherText =
-    "the text is not that of its digest: the file is damaged, or another program changed the text, "
-    "which then has to remove or renew the digest";
-
-}  // namespace
 
 Dataset File::write_strings(const std::string& path, std::span<const std::string> values) {
   const LibraryLock lock;
@@ -47,19 +38,6 @@ void File::write_text(const std::string& path, const std::string& text) {
   dataset.set_attribute(kTextDigest, text_digest({&text, 1}));
 }
 
-void File::seal_attributes(const std::string& path, const std::string& except) {
-  std::map<std::string, std::string> texts = texts_[path];
-  texts.erase(except);
-  TextDigest digest;
-  std::string names;
-  for (const auto& [name, value] : texts) {
-    digest.add(name);
-    digest.add(value);
-    names += " " + name;
-  }
-  set_attribute(path, kAttributesDigest, digest.finish() + names);
-}
-
 std::vector<std::string> File::read_strings(const std::string& path) const {
   const LibraryLock lock;
   const Dataset dataset = open_dataset(path);
@@ -70,7 +48,7 @@ std::vector<std::string> File::read_strings(const std::string& path) const {
   std::vector<std::string> values = read_unchecked(path, dataset);
   if (has_attribute(dataset, kTextDigest) &&
       text_attribute(dataset, kTextDigest) != text_digest(values)) {
-    throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), kOtherText);
+    throw FormatError("E-RESULTS-DATA", printable(label_ + " " + path), kOtherThanDigest);
   }
   return values;
 }
@@ -134,23 +112,6 @@ std::string File::read_text(const std::string& path) const {
     throw FormatError("E-RESULTS-SCHEMA", printable(label_ + " " + path), "no single text");
   }
   return read_strings(path).at(0);
-}
-
-void File::check_attributes(const std::string& path) const {
-  if (!has_attribute(path, kAttributesDigest)) {
-    return;
-  }
-  std::istringstream words(text_attribute(path, kAttributesDigest));
-  std::string wanted, name;
-  words >> wanted;
-  TextDigest digest;
-  while (words >> name) {
-    digest.add(name);
-    digest.add(has_attribute(path, name) ? text_attribute(path, name) : std::string());
-  }
-  if (digest.finish() != wanted) {
-    throw FormatError("E-RESULTS-DATA", printable(label_ + " attributes of " + path), kOtherText);
-  }
 }
 
 }  // namespace vindex::results::h5

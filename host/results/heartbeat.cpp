@@ -3,6 +3,7 @@
 
 #include "core/atomic_file.hpp"
 #include "core/process_name.hpp"
+#include "core/small_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -155,7 +156,7 @@ Heartbeat parse_heartbeat(const std::string& text) {
       row.slice = whole_number<std::int32_t>(take_word(rest)).value_or(-1);
       row.status = printable(std::string(take_word(rest)));
       const std::size_t tab = std::min(rest.find('\t'), rest.size());
-      row.tensor = printable(std::string(rest.substr(0, tab)));
+      row.tensor = escaped(std::string(rest.substr(0, tab)));
       row.reason = printable(std::string(rest.substr(std::min(tab + 1, rest.size()))));
       h.failed_rows.push_back(std::move(row));
     } else if (const auto mended = table_of_line(name, kMendedRow);
@@ -178,7 +179,9 @@ void write_heartbeat(const std::string& folder, const std::string& tag,
   // fsync: its readers ask whether the process lives.
   const std::string temporary = temporary_name(path);
   const std::string text = heartbeat_text(heartbeat);
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  // Anew each time: what was put in its place, a link to another file, is not written to.
+  (void)::unlink(temporary.c_str());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
     return;
   }

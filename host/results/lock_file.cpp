@@ -3,6 +3,7 @@
 
 #include "core/atomic_file.hpp"
 #include "core/process_name.hpp"
+#include "core/small_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@
 
 namespace vindex::results {
 
-/// Writes `count` rows in chunks of `step`, `elements` values each (zeros behind the last row
+/// Writes `count` rows in chunks of `step` rows, `elements` values each (zeros behind the last row
 /// unless `fetch` fills them). Rows are fetched and written here, one chunk after the other;
 /// between them every core packs one.
 template <typename T, typename Fetch>
@@ -41,6 +41,8 @@ void write_packed_rows(h5::File& file, h5::Dataset& dataset, std::uint64_t count
     }
     std::vector<T> block(elements, T{});
     fetch(first, std::span(block));
+    const std::uint64_t real = std::min(step, count - first) * (elements / step);
+    dataset.note_values(std::as_bytes(std::span(block).first(real)));
     // Not handed over but copied: where there is no thread it is taken a second time.
     const auto pack = [block = std::make_shared<const std::vector<T>>(std::move(block))] {
       return pack_chunk(std::as_bytes(std::span(*block)), sizeof(T));

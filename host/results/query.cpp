@@ -5,6 +5,7 @@
 #include "value_columns.hpp"
 
 #include "core/nearest_name.hpp"
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -65,7 +66,11 @@ bool is_selected(const StoredRow& row, const RowQuery& query) {
 }
 
 std::string text_or_nothing(const h5::File& file, const std::string& path, const char* name) {
-  return file.has_attribute(path, name) ? file.text_attribute(path, name) : std::string();
+  if (!file.has_attribute(path, name)) {
+    return std::string();
+  }
+  file.check_attributes(path);
+  return file.text_attribute(path, name);
 }
 
 /// What column the dataset is; nothing where it is none.
@@ -84,14 +89,14 @@ std::optional<ColumnInfo> column_of(const h5::File& file, const std::string& gro
                dataset.type() == h5::Type::kInt64) {
       column.type = ValueType::kInteger;
     }
-    if (column.width == 0) {
-      return std::nullopt;
-    }
-    column.long_name = text_or_nothing(file, path, "long_name");
-    column.units = text_or_nothing(file, path, "units");
   } catch (const FormatError&) {
     return std::nullopt;  // a group, or a type that a later version may write
   }
+  if (column.width == 0) {
+    return std::nullopt;
+  }
+  column.long_name = text_or_nothing(file, path, "long_name");
+  column.units = text_or_nothing(file, path, "units");
   return column;
 }
 
@@ -122,12 +127,12 @@ bool ResultsFile::is_complete() const {
 
 std::string ResultsFile::attribute(const std::string& name) const {
   const std::lock_guard lock(open_->mutex);
-  return open_->file().text_attribute("/", name);
+  return without_secrets(open_->file().text_attribute("/", name));
 }
 
 std::string ResultsFile::run_text(const std::string& name) const {
   const std::lock_guard lock(open_->mutex);
-  return open_->file().read_text("/run/" + name);
+  return without_secrets(open_->file().read_text("/run/" + name));
 }
 
 std::vector<TensorEntry> ResultsFile::tensors() const {

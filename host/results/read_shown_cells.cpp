@@ -22,12 +22,12 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   const CellTable& table = *schema.cells;
   ShownRow out;
   static_cast<RowIdentity&>(out) = row;
-  out.tensor = printable(row.tensor);
-  out.role = printable(row.role);
+  out.tensor = escaped(row.tensor);
+  out.role = escaped(row.role);
   out.status = kStatusNames[static_cast<std::size_t>(row.status)];
   out.reason = printable(row.reason);
   out.cells = row.cells;
-  out.other_tensor = printable(row.other_tensor);
+  out.other_tensor = escaped(row.other_tensor);
   out.encoding = printable(row.encoding);
   out.other_encoding = printable(row.other_encoding);
   out.cells.resize(cell_count(table.cells, chosen), std::numeric_limits<double>::quiet_NaN());

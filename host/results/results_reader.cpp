@@ -2,6 +2,7 @@
 #include "results_reader.hpp"
 
 #include "core/constants.hpp"
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -139,6 +140,11 @@ FileDescription ResultsReader::description() const {
     out.inputs = file_.read_text("/run/inputs");
     out.environment = file_.read_text("/run/environment");
     out.config = file_.read_text("/run/config");
+  }
+  // Files of earlier versions may hold addresses as they were given.
+  for (std::string* text : {&out.model, &out.title, &out.history, &out.other_model, &out.command,
+                            &out.settings, &out.inputs}) {
+    *text = without_secrets(*text);
   }
   return out;
 }

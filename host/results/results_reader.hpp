@@ -102,7 +102,8 @@ class ResultsReader {
   struct Group {
     std::string path;
     std::uint64_t width = 0;
-    std::optional<h5::Dataset> data;  ///< opened on first use
+    std::optional<h5::Dataset> data;                  ///< opened on first use
+    std::map<std::string, h5::Dataset> vectors = {};  ///< likewise, by name
   };
   void describe_cells(FileDescription& out) const;
   void index_bulk();

@@ -109,12 +109,19 @@ measure::SingularVectors ResultsReader::read_vectors(std::int64_t row) {
   index_bulk();
   const auto found = vectors_.find(row);
   expects(found != vectors_.end(), "singular vectors that the file does not hold");
-  const Group& group = groups_[found->second.group];
+  Group& group = groups_[found->second.group];
   const std::uint64_t at = found->second.row;
+  // They stay open: what is known of their values is known of the next row too.
+  const auto open = [&](const std::string& name) -> const h5::Dataset& {
+    const auto known = group.vectors.find(name);
+    return known != group.vectors.end()
+               ? known->second
+               : group.vectors.emplace(name, file_.open_dataset(group.path + name)).first->second;
+  };
   measure::SingularVectors out;
   out.count = static_cast<std::int32_t>(group.width);
   const auto floats = [&](const char* name, std::vector<float>& values) {
-    const h5::Dataset dataset = file_.open_dataset(group.path + name);
+    const h5::Dataset& dataset = open(name);
     if (dataset.shape().size() != 3 || dataset.shape()[1] != group.width) {
       throw FormatError("E-RESULTS-SCHEMA", printable(group.path + name), "wrong shape");
     }
@@ -122,7 +129,7 @@ measure::SingularVectors ResultsReader::read_vectors(std::int64_t row) {
     dataset.read<float>(at, 1, values);
   };
   const auto doubles = [&](const char* name, std::vector<double>& values) {
-    const h5::Dataset dataset = file_.open_dataset(group.path + name);
+    const h5::Dataset& dataset = open(name);
     if (dataset.shape().size() != 2 || dataset.shape()[1] != group.width) {
       throw FormatError("E-RESULTS-SCHEMA", printable(group.path + name), "wrong shape");
     }

@@ -129,8 +129,9 @@ void write_table(h5::File& file, model::ResultTable which, FileExtent kind,
 void write_resume_columns(h5::File& file, const Schema& schema, model::ResultTable which,
                           FileExtent kind, std::span<const StoredRow* const> rows) {
   const bool bare = kind != FileExtent::kWhole;
-  TableWriter table(file, resume_group(which), schema.dimension, rows.size(),
-                    "row of " + table_group(schema, which) + "/", {}, bare);
+  // Within /resume/ a dimension of another length has another name (xarray.open_datatree).
+  TableWriter table(file, resume_group(which), is_derived(which) ? "row" : schema.dimension,
+                    rows.size(), "row of " + table_group(schema, which) + "/", {}, bare);
   const std::vector<Column> columns = resume_columns(schema);
   write_second_scales(table, *schema.cells, columns);
   for (const Column& column : columns) {
@@ -198,7 +199,6 @@ void write_root(h5::File& file, FileExtent kind, const FileDescription& descript
                attribute.value);
   }
   file.set_attribute("/", "backend", description.backend);
-  file.seal_attributes("/", "history");  // CF lets every program append to it
 }
 
 void write_beside(h5::File& file, const Beside& beside) {
@@ -234,7 +234,9 @@ void write_results(Storage& storage, const std::string& label, FileExtent kind,
                      [](const StoredRow* a, const StoredRow* b) { return a->table < b->table; }),
       "rows of a results file sorted by table");
   const auto matrices = rows_of(rows, model::ResultTable::kMatrix);
-  h5::File file = h5::File::create(storage, label);
+  // A part's name has a digest of all its bytes.
+  h5::File file = h5::File::create(
+      storage, label, kind == FileExtent::kPart ? h5::Digests::kTextAlone : h5::Digests::kAll);
   write_root(file, kind, description, count_statuses(matrices), count_statuses(rows).skipped == 0);
   if (ahead) {
     ahead(file);

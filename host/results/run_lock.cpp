@@ -5,6 +5,7 @@
 #include "output_path.hpp"
 
 #include "core/process_name.hpp"
+#include "core/small_file.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -310,7 +311,7 @@ class Store final : public RunStore {
     for (std::size_t i = 0; i < run.matrices.size(); ++i) {
       StoredRow row = row_of(run.matrices[i]);
       if (!run.compare.partners.empty()) {
-        row.other_tensor = printable(run.compare.partners.at(i).first);
+        row.other_tensor = escaped(run.compare.partners.at(i).first);
         row.other_encoding = printable(run.compare.partners.at(i).second);
       }
       selected_.push_back(gathered_.add(std::move(row)));
@@ -405,9 +406,31 @@ class Store final : public RunStore {
 
 }  // namespace
 
+namespace {
+
+/// What a file that is written would be refused for after all the work. Errors: FormatError (65)
+/// E-MODEL-TENSOR-NAME.
+void require_rows_to_hold(const RunDescription& run) {
+  std::set<std::string> keys;
+  for (const model::MatrixRecord& record : run.matrices) {
+    const StoredRow row = row_of(record);
+    const std::string key = fmt::format("{}\n{}", model::table_name(row.table), row_key(row));
+    if (row.tensor.empty() || row.role.empty() || !keys.insert(key).second) {
+      throw FormatError(
+          "E-MODEL-TENSOR-NAME", row_name(row),
+          row.tensor.empty() || row.role.empty()
+              ? "a matrix without a name or a role, which no row of results can hold"
+              : "two matrices have this name, as it is printed, and one row of results");
+    }
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
                                          const WorkerShare& share, bool restart,
                                          std::uint64_t pending_bytes) {
+  require_rows_to_hold(run);
   return std::make_unique<Store>(path, run, share, restart, pending_bytes);
 }
 

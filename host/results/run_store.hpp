@@ -170,7 +170,8 @@ inline constexpr std::uint64_t kMaxPendingBytes = 64U << 20U;
 /// read back.
 inline constexpr std::uint64_t kStoredRowBytes = 4096;
 
-/// Opens or resumes `path`. Errors: OutputError 73 (cannot create), ConfigurationError 78 (other
+/// Opens or resumes `path`. Errors: FormatError (65) E-MODEL-TENSOR-NAME for a row that no file can
+/// hold, before anything else; OutputError 73 (cannot create), ConfigurationError 78 (other
 /// fingerprint, newer schema), SystemError. `restart` discards earlier state. Beyond
 /// `pending_bytes` of finished spectra, vectors and arrays a part is published by itself.
 std::unique_ptr<RunStore> open_run_store(const std::string& path, const RunDescription& run,
@@ -228,7 +229,8 @@ struct WorkerStatus {
 
 struct RunStatus {
   FileSchema schema = FileSchema::kResults;
-  std::string state;  ///< of the file: "complete", "partial", "running" (parts only)
+  /// Of the file: "complete", "partial"; of parts alone "finished" (to be merged), "running".
+  std::string state;
   /// Rows of /matrix/, or of /pair/. Finished rows count whether they are published or a working
   /// process has reported them.
   std::int64_t matrices_total = 0, done = 0, failed = 0, left = 0;

@@ -6,6 +6,7 @@
 #include "core/atomic_file.hpp"
 #include "core/digest.hpp"
 #include "core/process_name.hpp"
+#include "core/small_file.hpp"
 #include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
@@ -28,7 +29,7 @@ std::string record_path(const std::string& folder, const std::string& tag) {
 
 bool is_part_name(std::string_view name) {
   return name.starts_with("part-") && name.find('/') == std::string_view::npos &&
-         name == printable(std::string(name));
+         name == escaped(std::string(name));
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ RunStatus status_of(const std::string& path, const RunFiles& listing,
   for (const StoredRow* row : rows) {
     if (is_failure(row->status) && status.failed_rows.size() < kMaxFailedRows) {
       status.failed_rows.push_back({.table = row->table,
-                                    .tensor = printable(row->tensor),
+                                    .tensor = escaped(row->tensor),
                                     .slice = row->slice,
                                     .status = kStatusNames[static_cast<std::size_t>(row->status)],
                                     .reason = printable(row->reason)});

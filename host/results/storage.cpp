@@ -3,6 +3,7 @@
 
 #include "heap_strings.hpp"
 
+#include "core/reading_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <hdf5.h>
@@ -60,7 +61,7 @@ void MemoryStorage::expect(std::uint64_t bytes) noexcept {
 
 FileStorage FileStorage::open(const std::string& path) {
   // Without O_NONBLOCK the opening of a FIFO waits for a writer that may never come.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = open_to_read(path, O_NONBLOCK);
   if (descriptor < 0) {
     const int error = errno;
     if (error == ENOENT || error == ENOTDIR) {

@@ -18,7 +18,7 @@ std::string row_key(const std::string& tensor, std::int32_t slice) {
 }
 
 std::string row_name(const RowIdentity& row) {
-  return printable(row.slice < 0 ? row.tensor : row_key(row));
+  return escaped(row.slice < 0 ? row.tensor : row_key(row));
 }
 
 bool row_before(const RowIdentity& a, const RowIdentity& b) {
@@ -34,16 +34,16 @@ StoredRow row_of(const model::MatrixRecord& record) {
   StoredRow row;
   row.table = record.table;
   // HDF5 strings are NUL-terminated UTF-8; names from files are any bytes.
-  row.tensor = printable(record.tensor);
+  row.tensor = escaped(record.tensor);
   row.slice = record.slice;
   row.layer = record.layer;
   row.expert = record.expert;
   row.block = record.block;
-  row.role = printable(record.role);
-  row.shard = printable(record.shard);
+  row.role = escaped(record.role);
+  row.shard = escaped(record.shard);
   row.rows = record.rows;
   row.cols = record.cols;
-  row.encoding = printable(record.encoding.label);
+  row.encoding = escaped(record.encoding.label);
   row.draw = record.draw;
   row.draw_of = record.draw_of;
   row.rank = record.product == nullptr ? 0 : record.product->rank();

@@ -11,7 +11,8 @@
 
 namespace vindex::results {
 
-/// Of a dataset: that of its values. Of an object's attributes: see File::seal_attributes().
+/// Of a list of text: as above. Of numbers: value_digest.hpp. Of an object's attributes: the names
+/// and texts of those that stand behind the digest (hdf5_digests.cpp).
 inline constexpr const char* kTextDigest = "sha256";
 inline constexpr const char* kAttributesDigest = "attributes_sha256";
 

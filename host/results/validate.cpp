@@ -54,6 +54,7 @@ class CellChecker final : FileChecker {
       attempt([&] { reader_.schema().check(*this); });
     }
     run_texts();
+    digests();
     return wrong_;
   }
 

@@ -27,7 +27,8 @@ enum class ExitCode : int {
   kBadConfiguration = 78,
 };
 
-/// Base of every error this project throws. what() is one line "ID: message".
+/// Base of every error this project throws. what() is one line "ID: message", in which addresses
+/// are as printable() shows them.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode exit_code, std::string id, const std::string& message);
@@ -121,16 +122,16 @@ inline void expects(bool condition, const char* what) {
   }
 }
 
-/// `text` with control characters and invalid UTF-8 shown as \xNN: names from files are printed
-/// through this.
+/// `text` with control characters and invalid UTF-8 shown as \xNN, and addresses without users,
+/// passwords and queries: names from files and addresses are printed through this.
 std::string printable(const std::string& text);
+
+/// The same with addresses as they are: names of tensors, which stay what they are called.
+std::string escaped(const std::string& text);
 
 /// The beginning of `text`, printable, with "..." where more follows: a name from a file may have a
 /// hundred megabytes, an error message is one line.
-inline std::string excerpt(std::string_view text) {
-  constexpr std::size_t kShown = 200;
-  return printable(std::string(text.substr(0, kShown))) + (text.size() > kShown ? "..." : "");
-}
+std::string excerpt(std::string_view text);
 
 /// Something accepted that a user should know of.
 struct Warning {

@@ -48,11 +48,16 @@ using device::chase::kSize;
 using device::chase::Windows;
 
 constexpr int kMinSweeps = 4;
+/// Float64 fills the registers and the shared memory of a multiprocessor with 7 sweeps; float32
+/// with twice as many, and the barriers of a block, of which there are 16, end at 14.
 constexpr int kMaxSweeps = 7;
+constexpr int kMaxSweeps32 = 14;
+template <typename Real>
+constexpr int kMaxSweepsOf = sizeof(Real) == sizeof(float) ? kMaxSweeps32 : kMaxSweeps;
 /// Warps that move columns: more where a thread would run out of registers for what it fetches.
 template <typename Stored>
 constexpr int kMoverWarps = static_cast<int>(sizeof(Stored)) / 2;
-constexpr int kWholeBlock = 15;  ///< its barrier; those of the sweeps are 1 to kMaxSweeps
+constexpr int kWholeBlock = 15;  ///< its barrier; those of the sweeps are 1 to 14
 
 template <typename Stored>
 constexpr int threads_for(int sweeps) {
@@ -278,7 +283,7 @@ __device__ void move_columns(Mover<Stored, Real>& mover, int sweeps, std::int64_
 // Grid: a block per matrix. Block: two warps per sweep, then the movers. A loop for each, as they
 // share no registers.
 template <typename Stored, typename Real>
-__global__ __launch_bounds__(threads_for<Stored>(kMaxSweeps),
+__global__ __launch_bounds__(threads_for<Stored>(kMaxSweepsOf<Real>),
                              1) void chase_kernel(Stored* bands, std::int64_t band_stride,
                                                   std::int64_t n, int sweeps, int ring_blocks,
                                                   int half_steps, double* diagonal,
@@ -309,8 +314,9 @@ __global__ __launch_bounds__(threads_for<Stored>(kMaxSweeps),
 
 }  // namespace
 
-ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes) {
-  for (int sweeps = kMaxSweeps; sweeps >= kMinSweeps; --sweeps) {
+ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes, int most_sweeps) {
+  const int most = element_bytes == sizeof(float) ? kMaxSweeps32 : kMaxSweeps;
+  for (int sweeps = std::min(most, most_sweeps); sweeps >= kMinSweeps; --sweeps) {
     const std::size_t bytes = shared_bytes_for(sweeps, element_bytes);
     if (bytes <= shared_limit) {
       return {.sweeps = sweeps, .ring_blocks = ring_blocks_for(sweeps), .shared_bytes = bytes};
@@ -326,7 +332,7 @@ template <typename Stored, typename Real>
 void chase_bands(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
                  double* diagonal, double* off_diagonal, cudaStream_t stream) {
   expects(n >= 0 && batch >= 0, "sizes of a batch of bands");
-  expects(shape.sweeps >= kMinSweeps && shape.sweeps <= kMaxSweeps &&
+  expects(shape.sweeps >= kMinSweeps && shape.sweeps <= kMaxSweepsOf<Real> &&
               shape.ring_blocks >= ring_blocks_for(shape.sweeps),
           "a shape from chase_shape()");
   if (n == 0 || batch == 0) {

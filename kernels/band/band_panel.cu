@@ -13,6 +13,7 @@
 #include "band_product.hpp"
 
 #include "core/integers.hpp"
+#include "core/negligible.hpp"
 #include "kernels/device/launch.hpp"
 #include <vindex/error.hpp>
 
@@ -24,11 +25,6 @@ namespace {
 
 constexpr int kMaximumThreads = 512;
 constexpr int kMaximumWarps = kMaximumThreads / kWarp;
-
-/// Squared norm below which what stands under a pivot is zero: large enough that no square that
-/// matters to a larger norm is lost to underflow, far below the rounding error of the matrix.
-template <typename Real>
-constexpr Real kNegligible = sizeof(Real) == sizeof(float) ? Real(0x1p-80F) : Real(0x1p-800);
 
 /// Shared memory of a panel kernel. Sums and pivot rows come twice, so that one barrier per step is
 /// enough: who is late still reads those of the step before.
@@ -208,7 +204,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
       Real beta = alpha;
       Real tau = Real(0);
       Real inverse = Real(0);
-      if (!(sums[0] < kNegligible<Real>)) {  // not-a-number goes on
+      if (!(sums[0] < Real(kNegligibleSquare<Real>))) {  // not-a-number goes on
         beta = -copysign(sqrt(fma(alpha, alpha, sums[0])), alpha);
         tau = (beta - alpha) / beta;
         inverse = Real(1) / (alpha - beta);

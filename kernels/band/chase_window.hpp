@@ -11,6 +11,8 @@
 
 #include "band_layout.hpp"
 
+#include "core/negligible.hpp"
+
 #include <cuda_runtime.h>
 
 #include <intrinsics.hpp>
@@ -106,7 +108,7 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
   }
   const Real squares = __shfl_sync(kWholeWarp, sums[0], 0);
   const Real products = __shfl_sync(kWholeWarp, sums[0], 16);
-  constexpr Real kMinSquares = sizeof(Real) == 8 ? Real(1e-300) : Real(1e-36);
+  constexpr Real kMinSquares = Real(kNegligibleSquare<Real>);
   Reflector<Real> out = {lane == 0 ? Real{1} : Real{0}, Real{0}, alpha, first};
   // Not of a NaN, which stays in alpha or gets there through the windows.
   if (squares >= kMinSquares) {

@@ -216,8 +216,8 @@ void BatchSolver::vectors_of(const Indices& which) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::size_t index = which[static_cast<std::size_t>(i)];
     const bool short_is_right = task_.row_chunks() != batch_[index].transposed;
-    out_[index].vectors =
-        lane_.ends->vectors.triplets(handles(), i, options_.vectors, short_is_right);
+    out_[index].vectors = lane_.ends->vectors.triplets(
+        handles(), i, options_.vectors, short_is_right, out_[index].moments.sum_squares);
   }
 }
 

@@ -164,7 +164,8 @@ void VectorSolver::solve(const LibraryHandles& handles, double* grams, std::int6
 }
 
 measure::SingularVectors VectorSolver::triplets(const LibraryHandles& handles, std::int64_t matrix,
-                                                std::int32_t wanted, bool short_is_right) {
+                                                std::int32_t wanted, bool short_is_right,
+                                                double sum_squares) {
   if (!projection_.is_sound(matrix)) {
     throw DeviceError("E-CUDA-VECTORS", "the iteration for singular vectors did not converge");
   }
@@ -176,18 +177,10 @@ measure::SingularVectors VectorSolver::triplets(const LibraryHandles& handles, s
       on_host(handles, projection_.image(matrix), shape.long_side * columns);
   const std::vector<double> residual =
       on_host(handles, projection_.residual(matrix), shape.short_side * columns);
-  std::vector<double> norms;
-  for (std::int64_t j = 0; j < columns; ++j) {
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < shape.short_side; ++i) {
-      const double value = residual[static_cast<std::size_t>(j * shape.short_side + i)];
-      sum += value * value;
-    }
-    norms.push_back(std::sqrt(sum));
-  }
   return measure::singular_triplets({.basis = basis,
                                      .image = image,
-                                     .residual_norms = norms,
+                                     .residuals = residual,
+                                     .sum_squares = sum_squares,
                                      .short_side = shape.short_side,
                                      .long_side = shape.long_side,
                                      .count = columns,

@@ -123,10 +123,11 @@ class VectorSolver {
     projection_.add(handles, matrix, slab);
   }
   void finish(const LibraryHandles& handles) { projection_.finish(handles); }
-  /// After finish(): the `wanted` triplets of one matrix. Waits for the stream.
+  /// After finish(): the `wanted` triplets of one matrix, `sum_squares` of its weights. Waits for
+  /// the stream.
   /// Errors: DeviceError where the library's iteration failed.
   measure::SingularVectors triplets(const LibraryHandles& handles, std::int64_t matrix,
-                                    std::int32_t wanted, bool short_is_right);
+                                    std::int32_t wanted, bool short_is_right, double sum_squares);
 
  private:
   SubspaceFinder finder_;

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <nanobind/stl/string.h>
 #include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -48,15 +53,91 @@ nb::object bits_of_bfloat16(nb::handle array) {
   return array.attr("view")("uint16");
 }
 
+/// What the capsules of DLPack point to. Source: DLPack 1.1, dlpack.h.
+struct ManagedTensor {
+  nb::dlpack::dltensor tensor;
+  void* context;
+  void* deleter;
+};
+struct VersionedTensor {
+  std::uint32_t major, minor;
+  void* context;
+  void* deleter;
+  std::uint64_t flags;
+  nb::dlpack::dltensor tensor;
+};
+
+/// Null where `object` is no capsule that can be taken.
+const nb::dlpack::dltensor* tensor_in(nb::handle object) {
+  if (PyCapsule_IsValid(object.ptr(), "dltensor") != 0) {
+    void* const found = PyCapsule_GetPointer(object.ptr(), "dltensor");
+    return &static_cast<const ManagedTensor*>(found)->tensor;
+  }
+  if (PyCapsule_IsValid(object.ptr(), "dltensor_versioned") != 0) {
+    void* const found = PyCapsule_GetPointer(object.ptr(), "dltensor_versioned");
+    return &static_cast<const VersionedTensor*>(found)->tensor;
+  }
+  return nullptr;
+}
+
+/// The capsule that `array` exports by itself; nothing where it has none or wants to be asked in
+/// another way.
+nb::object exported(nb::handle array) {
+  if (tensor_in(array) != nullptr || !nb::hasattr(array, "__dlpack__")) {
+    return nb::borrow(array);
+  }
+  try {
+    nb::object capsule = array.attr("__dlpack__")();
+    return tensor_in(capsule) != nullptr ? capsule : nb::object();
+  } catch (nb::python_error&) {
+    return {};
+  }
+}
+
 nb::ndarray<nb::ro> imported(nb::handle array) {
+  const nb::object capsule = exported(array);
+  const nb::handle source = capsule.is_valid() ? nb::handle(capsule) : array;
+  if (const auto* const tensor = tensor_in(source);
+      tensor != nullptr && tensor->ndim > 0 && tensor->shape == nullptr) {
+    refuse(kind_of(array) + ": a DLPack tensor without a shape");
+  }
   nb::ndarray<nb::ro> out;
-  if (nb::try_cast(array, out)) {
+  if (nb::try_cast(source, out)) {
     return out;
   }
   if (nb::hasattr(array, "__dlpack__")) {
     array.attr("__dlpack__")();  // raises what is wrong with it
   }
   refuse(kind_of(array) + ": " + kWanted);
+}
+
+/// Whether the page of `address` is one of this process; the kernel may not say.
+bool may_be_memory(std::uintptr_t address) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  unsigned char resident = 0;
+  return ::mincore(reinterpret_cast<void*>(address - address % page), page, &resident) == 0 ||
+         errno != ENOMEM;
+}
+
+/// Whether a matrix of `rows` x `cols` with steps of so many elements of `bytes` bytes can lie at
+/// `data`: not at nothing, within the addresses that there are, and with memory at both ends. What
+/// hands over a tensor is believed in everything else.
+bool can_lie_at(std::uintptr_t data, std::int64_t rows, std::int64_t cols, std::int64_t row_step,
+                std::int64_t col_step, int bytes) {
+  using Wide = __int128;
+  constexpr Wide kBeyond = Wide{1} << 57U;  // five levels of pages
+  constexpr Wide kLeast = 4096;
+  if (Wide{rows} * cols > std::numeric_limits<std::int64_t>::max() / 8) {
+    return false;
+  }
+  Wide low = data;
+  Wide high = Wide{data} + bytes;
+  for (const auto& [count, step] : {std::pair{rows, row_step}, std::pair{cols, col_step}}) {
+    const Wide reach = (Wide{count} - 1) * step * bytes;
+    (reach < 0 ? low : high) += reach;
+  }
+  return low >= kLeast && high <= kBeyond && may_be_memory(static_cast<std::uintptr_t>(low)) &&
+         may_be_memory(static_cast<std::uintptr_t>(high - 1));
 }
 
 float float_of_half(std::uint16_t half) {
@@ -129,6 +210,11 @@ Weights::Weights(nb::handle array) {
   if (rows_ < 1 || cols_ < 1) {
     throw vindex::UsageError("E-SHAPE", std::to_string(rows_) + " x " + std::to_string(cols_) +
                                             ": a matrix has at least one row and one column");
+  }
+  if (!can_lie_at(reinterpret_cast<std::uintptr_t>(array_.data()), rows_, cols_, array_.stride(0),
+                  array_.stride(1), type.bits / 8)) {
+    refuse(kind_of(array) + " of " + std::to_string(rows_) + " x " + std::to_string(cols_) +
+           ": its memory is not there, or less than this shape and these strides reach");
   }
 }
 

@@ -15,8 +15,8 @@ class Weights {
  public:
   /// Of a numpy array (ml_dtypes' bfloat16 too), or of whatever speaks DLPack or the buffer
   /// protocol. Errors: vindex::UsageError (64) E-ARRAY for what is no such array, another type of
-  /// number, another device, E-SHAPE for other than two dimensions or a side of 0; what the array's
-  /// own export raises.
+  /// number, another device, memory that is not there or a shape that reaches beyond it, E-SHAPE
+  /// for other than two dimensions or a side of 0; what the array's own export raises.
   explicit Weights(nanobind::handle array);
 
   std::int64_t rows() const { return rows_; }

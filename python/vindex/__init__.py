@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            return version("vindex")
+            return version("vindex-spectra")
         except PackageNotFoundError:
             raise AttributeError("vindex is not installed: it runs from its sources") from None
     if name not in _MEMBERS:

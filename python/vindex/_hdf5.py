@@ -1,8 +1,8 @@
 """Reading of results files that takes nothing in them for granted.
 
 What is checked is what the program itself checks, with its error ids: links that lead out of the
-file, layouts and filters that no results file has, sizes that the file cannot hold, texts against
-their digests.
+file, layouts and filters that no results file has, sizes that the file cannot hold, numbers and
+texts against their digests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from vindex._text import printable
+from vindex._text import printable, without_secrets
 from vindex.errors import Error
 
 # Schemas that this version reads, with the major version that it knows of each.
@@ -39,6 +39,7 @@ _FILTERS = {h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FL
 _MOST_CHUNK_ELEMENTS = 1 << 27
 _DEFLATE_AT_MOST = 1032  # bytes from one, by zlib's technical details
 _SLACK_BYTES = 1 << 16
+_MOST_SEARCHED = 1024  # chunks whose places are looked at: the library walks through all for each
 
 
 class File:
@@ -47,13 +48,15 @@ class File:
     It stays what it was when it was opened: a run publishes by renaming a new file over it.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+        self.path = os.fsdecode(path)
         self.label = printable(self.path)
         self._file = _open(self.path, self.label)
         self._size = os.stat(self.path).st_size
         self._finalizer = weakref.finalize(self, self._file.close)
         self._checked: set[str] = set()
+        self._sealed: set[str] = set()
+        self._digests: dict[str, _Digest | None] = {}
         try:
             self.attributes = self._read_attributes()
             self.schema = self._check_schema()
@@ -94,12 +97,20 @@ class File:
             return dataset
 
     def rows(self, name: str, first: int = 0, count: int | None = None) -> npt.NDArray[Any]:
-        """Numbers of dataset `name`, rows `first` to `first + count`."""
+        """Numbers of dataset `name`, rows `first` to `first + count`.
+
+        They are compared with the digest of their blocks where the dataset has one; of an older
+        file, the chunks are counted.
+
+        Raises:
+            Error: E-RESULTS-DATA (65) where they are not what was written.
+        """
         dataset = self.dataset(name)
         if h5py.check_string_dtype(dataset.dtype) is not None or dataset.ndim == 0:
             raise self.error("E-RESULTS-SCHEMA", f"{printable(name)}: unexpected data type")
         with self._reading(name):
             values: npt.NDArray[Any] = dataset[first : None if count is None else first + count]
+            self._verify(name, dataset, first, values)
             return values
 
     def texts(self, name: str) -> list[str]:
@@ -114,6 +125,18 @@ class File:
         if digest is not None and digest != sha256_of(texts):
             raise self.error("E-RESULTS-DATA", f"{printable(name)}: its texts are damaged")
         return [text.decode("utf-8", "backslashreplace") for text in texts]
+
+    def _verify(
+        self, name: str, dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]
+    ) -> None:
+        if name not in self._digests:
+            text = dataset.attrs.get("sha256")
+            self._digests[name] = None if text is None else _Digest.of(str(text), dataset)
+            if text is None:
+                _require_chunks(dataset)
+        digest = self._digests[name]
+        if digest is not None and values.size:
+            digest.check(dataset, first, values)
 
     def _raw_texts(self, name: str, dataset: h5py.Dataset) -> list[Any]:
         """Strings as they are stored; each has its own bytes in the file.
@@ -148,22 +171,18 @@ class File:
         """Names of the axes of dataset `name`: of the scales attached, else `NAME_axis0`, ..."""
         dataset = self.dataset(name)
         base = name.rsplit("/", 1)[-1]
-        names: list[str] = []
         with self._reading(name):
+            self._check_seal(name, dataset)
             if dataset.is_scale:
                 return (base,)
-            for axis in range(dataset.ndim):
-                found: list[str] = []
-                h5py.h5ds.iterate(dataset.id, axis, lambda scale, found=found: found.append(
-                    (h5py.h5i.get_name(scale) or b"").decode("utf-8", "backslashreplace")
-                ))  # fmt: skip
-                names.append(found[0].rsplit("/", 1)[-1] if found else "")
+            names = [found[0].rsplit("/", 1)[-1] if found else "" for found in _scales_of(dataset)]
         return tuple(name or f"{base}_axis{axis}" for axis, name in enumerate(names))
 
     def attribute(self, name: str, key: str) -> Any:
         """An attribute of dataset `name`; None where it has none."""
         dataset = self.dataset(name)
         with self._reading(name):
+            self._check_seal(name, dataset)
             return dataset.attrs.get(key)
 
     def error(self, id: str, text: str) -> Error:
@@ -232,17 +251,26 @@ class File:
                 if isinstance(value, bytes):
                     value = value.decode("utf-8", "backslashreplace")
                 found[key] = value.item() if isinstance(value, np.generic) else value
-        self._check_attributes(found)
-        return found
-
-    def _check_attributes(self, found: dict[str, Any]) -> None:
-        signed = found.get("attributes_sha256")
-        if signed is None:
-            return
-        digest, *names = str(signed).split(" ")
-        texts = [part for name in names for part in (name, str(found.get(name, "")))]
-        if digest != sha256_of([text.encode("utf-8", "surrogateescape") for text in texts]):
+        if not _is_sealed(found):
             raise self.error("E-RESULTS-DATA", "the attributes of the file are damaged")
+        # Files of earlier versions may hold addresses as they were given.
+        return {
+            key: without_secrets(value) if isinstance(value, str) else value
+            for key, value in found.items()
+        }
+
+    def _check_seal(self, name: str, dataset: h5py.Dataset) -> None:
+        """Compare the text attributes of a dataset and its scales with their digest, once."""
+        if name in self._sealed:
+            return
+        found = dict(dataset.attrs.items())
+        if "DIMENSION_LIST" in found:
+            found["DIMENSION_LIST"] = " ".join(
+                scale for scales in _scales_of(dataset) for scale in scales
+            )
+        if not _is_sealed(found):
+            raise self.error("E-RESULTS-DATA", f"{printable(name)}: its attributes are damaged")
+        self._sealed.add(name)
 
     def _check_schema(self) -> str:
         name = self.attributes.get("schema_name")
@@ -276,6 +304,109 @@ class File:
                 "E-RESULTS-DATA",
                 f"{printable(name)}: cannot be read: a checksum is wrong or the file is damaged",
             ) from failure
+
+
+class _Digest:
+    """The digests of a dataset's blocks of rows, and which blocks were compared with them."""
+
+    DIGITS = 16
+
+    def __init__(self, rows: int, digests: list[str]) -> None:
+        self._rows = rows
+        self._digests = digests
+        self._checked: set[int] = set()
+
+    @classmethod
+    def of(cls, text: str, dataset: h5py.Dataset) -> _Digest:
+        rows, *digests = text.split(" ")
+        block = int(rows)
+        if block < 1 or len(digests) != -(-dataset.shape[0] // block):
+            raise ValueError("no digest of these rows")
+        return cls(block, digests)
+
+    def check(self, dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> None:
+        """Raise ValueError where `values`, rows from `first` on, are not what was written."""
+        last = first + len(values)
+        for block in range(first // self._rows, (last - 1) // self._rows + 1):
+            if block in self._checked:
+                continue
+            begin = block * self._rows
+            end = min(begin + self._rows, dataset.shape[0])
+            is_inside = first <= begin and end <= last
+            rows = values[begin - first : end - first] if is_inside else dataset[begin:end]
+            little = np.ascontiguousarray(rows, rows.dtype.newbyteorder("<"))
+            if hashlib.sha256(little.tobytes()).hexdigest()[: self.DIGITS] != self._digests[block]:
+                raise ValueError("not what its digest is of")
+            self._checked.add(block)
+
+
+def require_written(dataset: h5py.Dataset, first: int, values: npt.NDArray[Any]) -> None:
+    """Raise ValueError where `values`, rows of `dataset` from `first` on, are not what was written.
+
+    For texts, `values` is all of them.
+    """
+    digest = dataset.attrs.get("sha256")
+    if h5py.check_string_dtype(dataset.dtype) is not None:
+        texts = [text if isinstance(text, bytes) else str(text).encode() for text in values.flat]
+        if digest is not None and digest != sha256_of(texts):
+            raise ValueError("texts are damaged")
+    elif digest is None:
+        _require_chunks(dataset)
+    elif values.size:
+        _Digest.of(str(digest), dataset).check(dataset, first, values)
+
+
+def _require_chunks(dataset: h5py.Dataset) -> None:
+    """Raise ValueError where a chunk is missing: the library would give fill values for it."""
+    if dataset.chunks is None or 0 in dataset.shape:
+        return
+    wanted = math.prod(
+        -(-side // step) for side, step in zip(dataset.shape, dataset.chunks, strict=True)
+    )
+    found = dataset.id.get_num_chunks()
+    places = set()
+    if found == wanted <= _MOST_SEARCHED:
+        create = dataset.id.get_create_plist()
+        kinds = [create.get_filter(i)[0] for i in range(create.get_nfilters())]
+        required = sum(1 << i for i, kind in enumerate(kinds) if kind != h5py.h5z.FILTER_DEFLATE)
+        for number in range(found):
+            chunk = dataset.id.get_chunk_info(number)
+            if chunk.filter_mask & required == 0 and all(
+                at < side and at % step == 0
+                for at, side, step in zip(
+                    chunk.chunk_offset, dataset.shape, dataset.chunks, strict=True
+                )
+            ):
+                places.add(tuple(chunk.chunk_offset))
+        found = len(places)
+    if found != wanted:
+        raise ValueError("a chunk is missing")
+
+
+def _scales_of(dataset: h5py.Dataset) -> list[list[str]]:
+    """Paths of the scales of each axis."""
+    scales: list[list[str]] = []
+    for axis in range(0 if dataset.is_scale else dataset.ndim):
+        found: list[str] = []
+        h5py.h5ds.iterate(dataset.id, axis, lambda scale, found=found: found.append(
+            (h5py.h5i.get_name(scale) or b"").decode("utf-8", "backslashreplace")
+        ))  # fmt: skip
+        scales.append(found)
+    return scales
+
+
+def _is_sealed(found: dict[str, Any]) -> bool:
+    """Whether text attributes are those of their digest, where they have one."""
+    signed = found.get("attributes_sha256")
+    if signed is None:
+        return True
+    digest, *names = str(signed).split(" ")
+    texts = [part for name in names for part in (name, _text_of(found.get(name, "")))]
+    return digest == sha256_of([text.encode("utf-8", "surrogateescape") for text in texts])
+
+
+def _text_of(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def sha256_of(texts: list[bytes]) -> str:

@@ -45,7 +45,9 @@ def null(rows: int, cols: int) -> dict[str, float]:
     """Means over iid Gaussian noise of ``rows x cols``; the order of the sides does not matter."""
 
 def decode(
-    model: str | PathLike[str], tensor: str, slice: int | None = None
+    model: str | bytes | PathLike[str] | PathLike[bytes],
+    tensor: str,
+    slice: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Weights of ``tensor``, exactly those that ``vindex decode`` writes, ``[rows, cols]``.
 

@@ -58,8 +58,8 @@ class Completed:
 
 
 def measure(
-    model: str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    model: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    out: str | bytes | os.PathLike[str] | os.PathLike[bytes],
     *,
     progress: bool | Callable[[dict[str, Any]], None] = True,
     **flags: Any,

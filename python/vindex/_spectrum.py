@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from vindex._masked import without_mask
 from vindex._text import html_table, nearest
 from vindex.errors import Error
 
@@ -165,14 +166,16 @@ def spectrum(
 
     Args:
         array: shape [rows, cols]: numpy (ml_dtypes' bfloat16 too) or any DLPack tensor in the
-            memory of the CPU, F64, F32, F16 or BF16. C-contiguous F32 is not copied.
+            memory of the CPU, F64, F32, F16 or BF16. C-contiguous F32 is not copied. A masked
+            array with masked elements is refused.
         mode: what is promised: docs/metrics.md.
         backend: what computes.
 
     Raises:
-        Error: E-SHAPE, E-BACKEND (64), E-DEVICE (70), ... A matrix that cannot be measured is no
-            error: its `status` says so.
+        Error: E-ARRAY, E-SHAPE, E-BACKEND (64), E-DEVICE (70), ... A matrix that cannot be
+            measured is no error: its `status` says so.
     """
+    array = without_mask(array)
     found = _native.spectrum(array, mode=mode, backend=backend)
     rows, cols = _shape(array)
     return Spectrum(
@@ -199,7 +202,9 @@ def null(rows: int, cols: int) -> Null:
 
 
 def decode(
-    model: str | os.PathLike[str], tensor: str, slice: int | None = None
+    model: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    tensor: str,
+    slice: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Decode a tensor: exactly the weights that are measured and that `vindex decode` writes.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from vindex._hdf5 import File
+from vindex._text import without_secrets
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -220,7 +221,7 @@ def read_run(file: File) -> dict[str, Any]:
     for name in file.datasets("run"):
         text = file.texts(f"run/{name}")
         try:
-            run[name] = json.loads(text[0])
+            run[name] = json.loads(without_secrets(text[0]))
         except (ValueError, IndexError, RecursionError) as failure:
             raise file.error("E-RESULTS-SCHEMA", f"run/{name} is no JSON text") from failure
     return run

@@ -45,7 +45,7 @@ def format_of_name(name: str) -> str:
 
 def write(
     results: Results,
-    target: str | os.PathLike[str],
+    target: str | bytes | os.PathLike[str] | os.PathLike[bytes],
     format: str,
     *,
     table: str | None = None,
@@ -69,7 +69,7 @@ def write(
     if format not in FORMATS:
         raise Error(64, "E-EXPORT-FORMAT", f"export format {format!r} is unknown here")
     arrow = _pyarrow()
-    path = os.fspath(target)
+    path = os.fsdecode(target)
     if path != "-":
         _require_free(path, str(results.path), force)
     frame = results.rows if table is None else _table(results, table)
@@ -91,7 +91,7 @@ def _pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError:
         raise Error(
-            78, "E-EXTRA", "parquet and arrow need pyarrow: pip install 'vindex[arrow]'"
+            78, "E-EXTRA", "parquet and arrow need pyarrow: pip install 'vindex-spectra[arrow]'"
         ) from None
     return pyarrow
 

@@ -86,10 +86,10 @@ class Results:
         datasets: the same as xarray, with the arrays that fit into no pandas table.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
         self._file = File(path)
         file = self._file
-        self.path = Path(path)
+        self.path = Path(os.fsdecode(path))
         self.kind = file.schema.removeprefix("vindex-")
         self.schema_version = str(file.attributes["schema_version"])
         self.attributes: dict[str, Any] = file.attributes
@@ -235,14 +235,14 @@ class Results:
 
     def export(
         self,
-        path: str | os.PathLike[str],
+        path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
         *,
         format: str | None = None,
         table: str | None = None,
         spectra: bool = False,
         force: bool = False,
     ) -> None:
-        """Write a table as a Parquet or Arrow file (needs pyarrow: `pip install 'vindex[arrow]'`).
+        """Write a table as a Parquet or Arrow file (`pip install 'vindex-spectra[arrow]'`).
 
         Args:
             path: the file to write; it appears when it is complete.
@@ -256,7 +256,7 @@ class Results:
         """
         from vindex import export
 
-        name = format or export.format_of_name(os.fspath(path))
+        name = format or export.format_of_name(os.fsdecode(path))
         export.write(self, path, name, table=table, spectra=spectra, force=force)
 
     def __repr__(self) -> str:
@@ -297,7 +297,7 @@ class Results:
         return self._stored[table]
 
 
-def open(path: str | os.PathLike[str]) -> Results:
+def open(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> Results:
     """Open a results file; no more of it is read than its attributes.
 
     Raises:

@@ -3,6 +3,7 @@
 Usage: cka_with_numpy.py VINDEX FOLDER."""
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -49,16 +50,11 @@ def equal_lengths(lengths):
     return [members for length in sorted(set(lengths)) if len(members := [i for i, other in enumerate(lengths) if other == length]) > 1]
 
 
-def similar_lengths(lengths):
-    """Eight prompts or more of neighbouring lengths, equal ones never apart."""
-    strata = []
-    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if not strata or len(strata[-1]) >= 8 and lengths[strata[-1][-1]] != lengths[i]:
-            strata.append([])
-        strata[-1].append(i)
-    if len(strata) > 1 and len(strata[-1]) < 8:
-        strata[-2:] = [strata[-2] + strata[-1]]
-    return [sorted(members) for members in strata]
+def pooled_strata(lengths_a, lengths_b):
+    """Prompts of one length of A, or of B where those leave more orders."""
+    def orders(strata):
+        return sum(math.lgamma(len(members) + 1) for members in strata)
+    return max(equal_lengths(lengths_a), equal_lengths(lengths_b), key=orders)
 
 
 def centred(x):
@@ -265,16 +261,17 @@ def check_draws():
 
 
 def check_lengths():
-    """Prompts that all differ in length leave no order: NaN, the reason, and --pool as the way out."""
+    """Prompts that all differ in length leave no order, pooled or not: NaN, the reason, and what to dump instead."""
     prompt = np.repeat(np.arange(12), np.arange(3, 15))
     rows = len(prompt)
     x, y = mixed(rows, 20, 1).astype(np.float32), mixed(rows, 16, 2).astype(np.float32)
     a, b = dump("a", {0: x}, prompt), dump("b", {0: y}, prompt)
     found = cka(a, b)
     assert np.isnan(found["p"]).all() and np.isnan(found["null_q95"]).all() and not np.isnan(found["ci_low"]).any()
-    assert "same length" in found["reasons"][0] and "--pool" in found["reasons"][0], found["reasons"]
+    assert "same length" in found["reasons"][0] and "few lengths" in found["reasons"][0], found["reasons"]
     assert found["attributes"]["permutations"] == 0 and found["attributes"]["permutation_movable"] == 0
-    assert not np.isnan(cka(a, b, "--pool", "mean")["p"]).any()
+    pooled = cka(a, b, "--pool", "mean")
+    assert np.isnan(pooled["p"]).all() and "same length" in pooled["reasons"][0] and not np.isnan(pooled["cka"]).any()
     few = cka(dump("a", {0: x[:12]}, np.repeat([0, 1, 2], 4)), dump("b", {0: y[:12]}, np.repeat([0, 1, 2], 4)))
     assert np.isnan(few["ci_low"]).all() and "3 prompts, and it takes 5" in few["reasons"][0], few["reasons"]
     assert "stages" not in few["attributes"]
@@ -285,8 +282,8 @@ def check_pooling():
     longer = np.repeat(np.arange(12)[::-1], np.bincount(PROMPT)[::-1] + 1)  # another tokenizer, prompts in another order
     a, b = dump("a", {0: x}, PROMPT), dump("b", {0: y}, longer, ids=False)
     numbers = list(range(12))
-    strata = similar_lengths([2 * count + 1 for count in np.bincount(PROMPT)])
-    assert strata == [numbers]
+    strata = pooled_strata(list(np.bincount(PROMPT)), list(np.bincount(PROMPT) + 1))
+    assert len(strata) > 1, strata
     pool = {"mean": lambda v, p, q: v[p == q].mean(axis=0, dtype=np.float64), "last": lambda v, p, q: v[p == q][-1]}
     for how, of in pool.items():
         found = cka(a, b, "--pool", how, "--permutations", "30")
@@ -298,15 +295,15 @@ def check_pooling():
         close(found["se"][0, 0], error, 3e-6, f"standard error, pooled by {how}")
         close(found["ci_high"][0, 0], high, 2e-5, f"interval, pooled by {how}")
         assert found["attributes"]["rows"] == 12
-    # Thirty prompts of unlike lengths: neighbours in length change places.
-    prompt = np.repeat(np.arange(30), np.arange(30) % 10 + 1)
-    x, y = mixed(len(prompt), 6, 3).astype(np.float32), mixed(len(prompt), 5, 4).astype(np.float32)
-    found = cka(dump("a", {0: x}, prompt), dump("b", {0: y}, prompt), "--pool", "mean", "--permutations", "30")
-    strata = similar_lengths(list(np.bincount(prompt)))
-    assert len(strata) == 3, strata
-    left, right = (np.array([v[prompt == q].mean(axis=0, dtype=np.float64) for q in range(30)]) for v in (x, y))
+    # Thirty prompts of ten lengths: equal ones change places. Other lengths of B alone leave fewer orders, those of A are taken.
+    prompt, other = np.repeat(np.arange(30), np.arange(30) % 10 + 1), np.repeat(np.arange(30), np.arange(30) + 2)
+    x, y = mixed(len(prompt), 6, 3).astype(np.float32), mixed(len(other), 5, 4).astype(np.float32)
+    found = cka(dump("a", {0: x}, prompt), dump("b", {0: y}, other, ids=False), "--pool", "mean", "--permutations", "30")
+    strata = pooled_strata(list(np.bincount(prompt)), list(np.bincount(other)))
+    assert len(strata) == 10 and found["attributes"]["permutation_strata"] == 10, strata
+    left, right = (np.array([v[p == q].mean(axis=0, dtype=np.float64) for q in range(30)]) for v, p in ((x, prompt), (y, other)))
     null = np.array([unbiased(left, right[drawn_order(30, strata, draw)]) for draw in range(30)])
-    close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, "null, pooled, in three strata")
+    close(found["null_q95"][0, 0], np.quantile(null, 0.95), 1e-6, "null, pooled, in ten strata")
 
 
 def check_refusals():

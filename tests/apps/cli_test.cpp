@@ -221,7 +221,25 @@ TEST_F(CliTest, DecodeDoesNotReplaceItsOwnInput) {
     EXPECT_EQ(result.err.rfind("vindex: E-OUTPUT: ", 0), 0U) << result.err;
     EXPECT_EQ(file_text(model), text + std::string(16, '\0'));
   }
-  EXPECT_EQ(run({"decode", model, "--tensor", "a", "-o", ""}).exit_code, 73);
+}
+
+// What an unset variable leaves: `--worker "$INDEX"` would do the work of every task.
+TEST_F(CliTest, AnEmptyValueOfAFlagIsRefused) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+  const std::string model =
+      write("m.safetensors", std::string(1, static_cast<char>(header.size())) +
+                                 std::string(7, '\0') + header + std::string(16, '\0'));
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"decode", model, "--tensor", "a", "-o", ""},
+           {"measure", model, "-o", folder_.file("o.h5"), "--worker", ""},
+           {"measure", model, "-o", folder_.file("o.h5"), "--worker="},
+           {"measure", model, "-o", folder_.file("o.h5"), "--tensors", ""},
+           {"organ", "purify", model, "-o", ""}}) {
+    const ProgramResult result = run(command);
+    EXPECT_EQ(result.exit_code, 64) << result.err;
+    EXPECT_EQ(result.err.rfind("vindex: E-USAGE: ", 0), 0U) << result.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("o.h5")));
 }
 
 TEST_F(CliTest, WeightsThatAreNotFiniteAreAWarning) {

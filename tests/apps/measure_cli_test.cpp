@@ -2,6 +2,9 @@
 // workers.
 #include "program_fixture.hpp"
 
+#include "jobs/spectra/measure_run.hpp"
+#include "tests/support/float_model.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +47,32 @@ TEST_F(MeasureCliTest, EveryLayoutIsMeasuredWholeAndValid) {
     EXPECT_EQ(state["failed"], 0) << kind;
     EXPECT_FALSE(std::filesystem::exists(out + ".parts")) << kind;
   }
+}
+
+TEST_F(MeasureCliTest, NamesOfDotsAndConfigurationsOfPythonAreMeasured) {
+  std::filesystem::create_directory(folder_.file("odd"));
+  write_safetensors(folder_.file("odd/model.safetensors"),
+                    {noise_tensor(".weight", {6, 4}, 1), noise_tensor("a..weight", {6, 4}, 2),
+                     noise_tensor("x.", {6, 4}, 3)});
+  folder_.write("odd/config.json", R"({"model_type": "nemotron_h", "num_hidden_layers": 2,
+      "time_step_limit": [0.0, Infinity], "time_step_floor": -Infinity, "odd": NaN})");
+  const std::string table = csv(measured(folder_.file("odd"), "odd"));
+  for (const char* role : {",.weight,", ",a..weight,", ",x.,"}) {
+    EXPECT_NE(table.find(role), std::string::npos) << role << table;
+  }
+}
+
+// Names are stored as they are printed; two that are printed alike would be one row.
+TEST_F(MeasureCliTest, WhatARowCannotHoldIsRefusedBeforeAnythingIsMeasured) {
+  const std::string model = folder_.file("alike.safetensors");
+  write_safetensors(model,
+                    {noise_tensor("a\\u0001b", {6, 4}, 1), noise_tensor("a\\\\x01b", {6, 4}, 2)});
+  const std::string out = folder_.file("alike.h5");
+  const ProgramResult result = run({"measure", model, "-o", out, "--progress", "none"});
+  EXPECT_EQ(result.exit_code, 65) << result.err;
+  EXPECT_NE(result.err.find("E-MODEL-TENSOR-NAME"), std::string::npos) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(out));
+  EXPECT_FALSE(std::filesystem::exists(out + ".parts"));
 }
 
 TEST_F(MeasureCliTest, TheSameCommandAgainHasNothingToDoAndASelectionCanGrow) {
@@ -356,6 +385,22 @@ TEST_F(MeasureCliTest, AConfigurationFileEqualsFlags) {
                 .exit_code,
             78)
       << "the finished file is of another mode";
+}
+
+// `plan` makes a matrix to find out how fast the machine is: of 2 x 2^28 weights it took half a
+// minute and 2 GB.
+TEST(ExampleShapeTest, IsNoLongerThanAMeasurementNeeds) {
+  const auto weights = [](const jobs::ExampleShape& shape) { return shape.rows * shape.cols; };
+  const jobs::ExampleShape thin = jobs::example_shape(2, std::int64_t{1} << 28, 1.0);
+  EXPECT_EQ(thin.rows, 2);
+  EXPECT_EQ(thin.cols, std::int64_t{1} << 24);
+  const jobs::ExampleShape tall = jobs::example_shape(std::int64_t{1} << 40, 1, 1.0);
+  EXPECT_EQ(tall.cols, 1);
+  EXPECT_LE(weights(tall), std::int64_t{1} << 25);
+  EXPECT_EQ(jobs::example_shape(1 << 14, 1 << 14, 0.5).rows, 1 << 13);
+  const jobs::ExampleShape usual = jobs::example_shape(7168, 2048, 1.0);
+  EXPECT_EQ(usual.rows, 7168);
+  EXPECT_EQ(usual.cols, 2048);
 }
 
 }  // namespace

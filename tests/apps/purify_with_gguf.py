@@ -88,22 +88,31 @@ def fft_rule(w, universal, rho=0.95):
     return np.fft.irfft(np.where(power >= least, bins, 0), f.size, norm="ortho").reshape(w.shape)
 
 
+def pair_means(a, counts):
+    """Orthonormal sums and details of neighbouring means, of `counts` values each; one that is left over moves up."""
+    even = a.size // 2 * 2
+    left, right, m, n = a[0:even:2], a[1:even:2], counts[0:even:2], counts[1:even:2]
+    c, s = np.sqrt(m / (m + n)), np.sqrt(n / (m + n))
+    return np.append(c * left + s * right, a[even:]), np.append(m + n, counts[even:]), s * left - c * right, (c, s)
+
+
 def haar_rule(w, method):
     f = w.ravel().astype(np.float64)
-    a = np.zeros(1 << (f.size - 1).bit_length())
-    a[:f.size] = f
-    details = []
+    a, counts = f, np.ones(f.size)
+    details, turns = [], []
     for _ in range(6):
-        details.append((a[0::2] - a[1::2]) / np.sqrt(2))
-        a = (a[0::2] + a[1::2]) / np.sqrt(2)
+        a, counts, d, turn = pair_means(a, counts)
+        details.append(d)
+        turns.append(turn)
     sigma = np.median(np.abs(details[0])) / 0.6745
     out = []
     for level, d in enumerate(details):
         if method == "haar":
             if level < 5:
-                own, parent = d ** 2, np.repeat(details[level + 1] ** 2, 2)
+                parent = np.repeat(details[level + 1] ** 2, 2)[:d.size]
+                own = d[:parent.size] ** 2  # a last detail without a parent stays
                 c = 2 * np.sqrt(own * parent) / np.maximum(own + parent, 1e-300)
-                d = d * np.minimum(1, c / 0.5)
+                d = np.append(d[:parent.size] * np.minimum(1, c / 0.5), d[parent.size:])
         else:
             threshold = sigma * np.sqrt(2 * np.log(f.size))
             if method == "haar-bayes":
@@ -111,9 +120,10 @@ def haar_rule(w, method):
                 threshold = sigma ** 2 / np.sqrt(signal) if signal > 0 else np.inf
             d = np.sign(d) * np.maximum(np.abs(d) - threshold, 0)
         out.append(d)
-    for d in reversed(out):
-        a = np.stack([(a + d) / np.sqrt(2), (a - d) / np.sqrt(2)], axis=1).ravel()
-    return a[:f.size].reshape(w.shape)
+    for d, (c, s) in zip(reversed(out), reversed(turns)):
+        pairs = np.stack([c * a[:d.size] + s * d, s * a[:d.size] - c * d], axis=1).ravel()
+        a = np.append(pairs, a[d.size:])
+    return a.reshape(w.shape)
 
 
 # --- a model of known matrices -------------------------------------------------------------------------------------

@@ -97,25 +97,35 @@ TEST_F(BudgetTest, AnEmbeddingLargerThanTheBudgetIsStreamed) {
   EXPECT_NEAR(spectrum, energy, 3e-6 * energy);
 }
 
-// Hugging Face files may hold lm_head although the configuration ties it to the embedding.
+// Hugging Face files may hold lm_head although the configuration ties it to the embedding. It is
+// another matrix where a byte differs.
 TEST_F(BudgetTest, TiedEmbeddingsAppearOnce) {
-  const std::string values(2 * 48 * 32 * 2, '\x3c');
+  std::string values(2 * 48 * 32 * 2, '\x3c');
   const std::string header =
       braces(safetensors_entry("lm_head.weight", "BF16", "48,32", "0,3072") + "," +
              safetensors_entry("model.embed_tokens.weight", "BF16", "48,32", "3072,6144"));
   std::filesystem::create_directories(folder_.path() / "tied");
-  std::ofstream(folder_.file("tied/model.safetensors"), std::ios::binary)
-      << safetensors_file(header, 0) << values;
-  for (const bool tied : {true, false}) {
+  const auto check = [&](const std::string& name, bool tied, std::size_t count) {
+    std::ofstream(folder_.file("tied/model.safetensors"), std::ios::binary)
+        << safetensors_file(header, 0) << values;
     std::ofstream(folder_.file("tied/config.json"))
         << R"({"model_type":"llama","num_hidden_layers":1,"tie_word_embeddings":)"
         << (tied ? "true}" : "false}");
-    const std::string file = measured(folder_.file("tied"), tied ? "tied" : "untied");
+    const std::string file = measured(folder_.file("tied"), name);
     const auto rows = read_rows(file);
-    ASSERT_EQ(rows.size(), tied ? 1U : 2U);
+    ASSERT_EQ(rows.size(), count) << name;
     EXPECT_EQ(rows[0].role, "embed_tokens");
     EXPECT_EQ(read_strings(file, "/tensor/name").size(), 2U);  // the tensor table still names both
-  }
+    const ProgramResult inspected = run({"inspect", folder_.file("tied"), "--json"});
+    EXPECT_EQ(nlohmann::json::parse(inspected.out)["matrices"], count) << name;
+    EXPECT_EQ(inspected.out.find("W-TIED") != std::string::npos, tied) << name;
+    const ProgramResult plan = run({"plan", folder_.file("tied"), "--json"});
+    EXPECT_EQ(nlohmann::json::parse(plan.out)["matrices"], count) << name;
+  };
+  check("tied", true, 1);
+  check("untied", false, 2);
+  values[17] = '\x3d';
+  check("other", true, 2);
 }
 
 }  // namespace

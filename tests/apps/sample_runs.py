@@ -137,7 +137,10 @@ def expect_layers(out, seed):
                 ends = [rows.layer[f"{metric}_{name}"][g] for name in ("mean_low", "mean_high", "median_se", "q25_se", "q75_se")]
                 check(ends == [got[0], got[0], 0.0, 0.0, 0.0], f"{out}: {key} {metric} whole, and {ends}")
             elif n > 1:
-                check(rows.layer[f"{metric}_mean_low"][g] < got[0] < rows.layer[f"{metric}_mean_high"][g], f"{out}: {metric}")
+                low, high = (rows.layer[f"{metric}_mean_{end}"][g] for end in ("low", "high"))
+                is_open = metric == "sigma_ratio_1_2"  # one expert's may be as large as it likes
+                check(low <= got[0] and np.isnan(high) == is_open and not high < got[0], f"{out}: {metric} {low} {high}")
+                check((f"mean of {metric}" in rows.layer["interval_reason"][g]) == is_open, rows.layer["interval_reason"][g])
     return rows
 
 
@@ -323,7 +326,7 @@ def bytes_over_http():
         for metric in METRICS:
             for name, value in (("mean", np.mean), ("median", np.median)):
                 low, high = (rows.layer[f"{metric}_{name}_{end}"][g] for end in ("low", "high"))
-                stated += 1
+                stated += not (np.isnan(low) or np.isnan(high))
                 truth = value(whole.values(metric)[own])
                 held += low <= truth <= high
                 print(f"  {role} {metric} {name}: {rows.layer[f'{metric}_{name}'][g]:.5g} in {low:.5g} to {high:.5g}, all: {truth:.5g}")
@@ -358,7 +361,7 @@ def the_example_of_the_page():
     said, commands = [], 0
     fresh_folder(at("page"))
     for kind, text in blocks:
-        if kind == "sh" and "--order" not in text and "hf://" not in text:
+        if kind == "sh" and text.startswith("vindex") and "--order" not in text and "hf://" not in text:
             for line in text.splitlines():
                 said += [row.split() for row in call(PROGRAM, *line.split("#")[0].split()[1:], cwd=at("page")).stdout.splitlines()]
                 commands += 1

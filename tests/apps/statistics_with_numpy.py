@@ -282,9 +282,10 @@ def gini(x):
 
 
 def poisson_tail(count, mean):
-    """Twice the smaller tail."""
+    """Twice the smaller tail, with half of the count's own chance."""
     chances = np.cumprod(np.concatenate([[np.exp(-mean)], mean / np.arange(1, 200)]))
-    return min(1, 2 * min(chances[: count + 1].sum(), chances[count:].sum()))
+    half = chances[count] / 2
+    return 2 * min(chances[:count].sum() + half, chances[count + 1:].sum() + half)
 
 
 def check_tails(what, ours, together, expected):

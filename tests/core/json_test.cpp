@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <variant>
 
@@ -81,6 +83,22 @@ TEST(JsonTest, NumbersOutsideTheGrammar) {
   for (const char* text : {"01", "-", "+1", "1.", ".5", "1e", "1e+", "0x10", "NaN", "Infinity",
                            "-Infinity", "--1", "1_0"}) {
     EXPECT_NE(error_of(text), "none") << text;
+  }
+}
+
+TEST(JsonTest, WordsOfPythonAreNumbersWhereTheyAreAllowed) {
+  JsonLimits limits;
+  limits.non_finite_numbers = true;
+  const JsonValue value = parse_json("[NaN, Infinity,-Infinity , 1]", "python", limits);
+  ASSERT_EQ(value.as_array()->size(), 4U);
+  EXPECT_TRUE(std::isnan(*(*value.as_array())[0].as_number()));
+  EXPECT_EQ((*value.as_array())[1].as_number(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ((*value.as_array())[2].as_number(), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ((*value.as_array())[1].as_unsigned(), nullptr);
+  EXPECT_EQ(error_of("{\"skipped\": {\"a\": [-Infinity]}}", limits), "none");
+  for (const char* text : {"nan", "Nan", "Inf", "Infinit", "-Infinit", "+Infinity", "-NaN",
+                           "InfinityX", "NaN1", "--Infinity", "1e999"}) {
+    EXPECT_NE(error_of(text, limits), "none") << text;
   }
 }
 

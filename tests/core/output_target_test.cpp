@@ -87,5 +87,21 @@ TEST(StandardOutputTest, OnlyAReaderThatHasGoneEndsQuietly) {
   EXPECT_FALSE(is_closed_output(UsageError("E-STDOUT", "x")));
 }
 
+TEST(OutputTargetTest, NothingIsWrittenIntoAFolderThatIsRead) {
+  const testing::TemporaryFolder folder;
+  folder.write("organs/manifest.json", "{}");
+  folder.write("organs/embed/a.gguf", "x");
+  std::filesystem::create_directory_symlink("organs/embed", folder / "link");
+  const std::vector<std::string> inputs = {folder / "organs"};
+  for (const char* name : {"organs/new.gguf", "organs/embed/new.gguf", "link/new.gguf",
+                           "organs/embed/../not/there/yet.gguf"}) {
+    const std::vector<std::string> target = {folder / name};
+    EXPECT_EQ(testing::error_of([&] { require_no_input(target, inputs); }), "E-OUTPUT-SOURCE")
+        << name;
+  }
+  const std::vector<std::string> beside = {folder / "new.gguf", folder / "organs2/new.gguf"};
+  require_no_input(beside, inputs);
+}
+
 }  // namespace
 }  // namespace vindex::output_target_test

@@ -82,6 +82,35 @@ TEST(ProductSpectrumTest, AgreesWithLapackOnTheProduct) {
   }
 }
 
+// Where factors cancel, what is left has the rounding of the factors.
+TEST(ProductSpectrumTest, TheErrorIsThatOfFactorsThatCancel) {
+  std::mt19937_64 random(5);
+  constexpr std::int64_t kHalf = 6;
+  const std::vector<Factor> noise = noise_chain({30, kHalf, 40}, random);
+  Factor a{30, 2 * kHalf, {}};
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (int copy = 0; copy < 2; ++copy) {
+      for (std::int64_t j = 0; j < kHalf; ++j) {
+        a.values.push_back(noise[0].values[static_cast<std::size_t>(i * kHalf + j)]);
+      }
+    }
+  }
+  Factor b{2 * kHalf, 40, noise[1].values};
+  Factor difference{kHalf, 40, {}};
+  for (const double value : noise[1].values) {
+    b.values.push_back(-value * (1.0 + 1e-10));
+    difference.values.push_back(value + b.values.back());  // exact: they are nearly equal
+  }
+  const Factor product = formed({noise[0], difference});
+  const auto expected = testing::singular_values(product.values, product.rows, product.cols);
+  const measure::MatrixReport report = measured({a, b});
+  ASSERT_EQ(report.status, measure::Status::kMeasured);
+  EXPECT_GT(report.sigma_error, 1e-8 * expected[0]);
+  for (std::size_t i = 0; i < report.sigma.size(); ++i) {
+    EXPECT_NEAR(report.sigma[i], i < kHalf ? expected[i] : 0.0, report.sigma_error) << i;
+  }
+}
+
 TEST(ProductSpectrumTest, WhatHasNoSpectrumSaysSo) {
   const measure::MatrixReport zero = measured({{3, 2, {1, 2, 3, 4, 5, 6}}, {2, 2, {0, 0, 0, 0}}});
   EXPECT_EQ(zero.status, measure::Status::kMeasured);

@@ -138,6 +138,31 @@ TEST(Adapter, ScalesAreThoseOfPeft) {
   }
 }
 
+// A file that is wrong (65), and not one that asks for what is not there (78).
+TEST(Adapter, FactorsThatAreNoPairAreMalformedInput) {
+  const std::string config = R"({"peft_type":"LORA","r":2,"lora_alpha":2)";
+  const std::string up = "base_model.model.model.layers.0.mlp.up_proj.";
+  const auto exit_code_of = [](const std::string& folder) {
+    try {
+      read_patch(folder, true);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.id(), "E-ADAPTER-PAIR") << error.what();
+      return error.exit_code();
+    }
+    return ExitCode::kOk;
+  };
+  const auto with = [&](const std::vector<FloatTensor>& more, const std::string& keys) {
+    const TemporaryFolder scratch;
+    return exit_code_of(peft_folder(scratch, config + keys + "}", more));
+  };
+  const auto a = noise_tensor(up + "lora_A.weight", {2, 6}, 4);
+  EXPECT_EQ(with({a}, ""), ExitCode::kMalformedInput);
+  EXPECT_EQ(with({a, noise_tensor(up + "lora_B.weight", {5, 3}, 5)}, ""),
+            ExitCode::kMalformedInput);
+  EXPECT_EQ(with({a, noise_tensor(up + "lora_B.weight", {10}, 5)}, ""), ExitCode::kMalformedInput);
+  EXPECT_EQ(with({}, R"(,"use_qalora":true)"), ExitCode::kBadConfiguration);
+}
+
 TEST(Adapter, WhatIsMoreThanFactorsIsRefused) {
   const std::string config = R"({"peft_type":"LORA","r":2,"lora_alpha":2)";
   {

@@ -151,9 +151,20 @@ TEST(Division, KindsAreKeptApartWhereSharesMeet) {
 }
 
 TEST(Division, ClaimedSharesAreFewAndSomeEvenOfOneRow) {
-  EXPECT_EQ(claimed_shares(1), 2);
-  EXPECT_EQ(claimed_shares(100), 100);
-  EXPECT_EQ(claimed_shares(69'120), 512);
+  const auto shares = [](std::size_t rows, double cost, std::uint64_t bytes) {
+    RowWork work;
+    work.cost = cost;
+    work.read_bytes = bytes;
+    return claimed_shares(std::vector<RowWork>(rows, work), rows);
+  };
+  EXPECT_EQ(shares(1, 1e12, 1 << 30), 2);
+  EXPECT_EQ(shares(100, 1e10, 0), 100);
+  EXPECT_EQ(shares(69'120, 1e10, 1 << 24), 512);
+  // Where the work of a row is less than claiming it, shares have many; by bytes alone too.
+  EXPECT_EQ(shares(291, 1e5, 6144), 8);
+  EXPECT_EQ(shares(291, 1e8, 6144), 14);
+  EXPECT_EQ(shares(300, 1e5, 32 << 20), 150);
+  EXPECT_EQ(shares(3, 1e5, 6144), 3);
 }
 
 }  // namespace

@@ -167,7 +167,8 @@ std::vector<std::uint64_t> bits_of(const measure::ScaleFigures& figures) {
   std::vector<std::uint64_t> bits;
   for (const double value :
        {figures.z_modulus, figures.z_modulus_null, figures.z_modulus_null_sd, figures.csci,
-        figures.csci_null_sd, figures.z_modulus_signflip, figures.csci_signflip}) {
+        figures.csci_null_sd, figures.z_modulus_signflip, figures.csci_signflip,
+        figures.csci_permuted, figures.csci_permuted_sd}) {
     bits.push_back(std::bit_cast<std::uint64_t>(value));
   }
   return bits;

@@ -13,9 +13,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
@@ -167,6 +169,33 @@ BY_FILE(fallocate, "fallocate", (int file, int mode, off_t at, off_t bytes),
 BY_FILE(fallocate64, "fallocate", (int file, int mode, off64_t at, off64_t bytes),
         (file, mode, at, bytes))
 BY_FILE(flock, "flock", (int file, int operation) noexcept, (file, operation))
+
+extern "C" int socket(int domain, int type, int protocol) noexcept {
+  static const auto real = next<int (*)(int, int, int)>("socket");
+  return injected(ask("socket", nullptr, -1), -1, [&] { return real(domain, type, protocol); });
+}
+
+extern "C" int connect(int file, const sockaddr* address, socklen_t bytes) {
+  static const auto real = next<int (*)(int, const sockaddr*, socklen_t)>("connect");
+  return injected(ask("connect", nullptr, file), -1, [&] { return real(file, address, bytes); });
+}
+
+extern "C" ssize_t send(int file, const void* from, std::size_t bytes, int flags) {
+  static const auto real = next<ssize_t (*)(int, const void*, std::size_t, int)>("send");
+  return transferred(ask("send", nullptr, file), bytes,
+                     [&](std::size_t count) { return real(file, from, count, flags); });
+}
+
+extern "C" ssize_t recv(int file, void* into, std::size_t bytes, int flags) {
+  static const auto real = next<ssize_t (*)(int, void*, std::size_t, int)>("recv");
+  return transferred(ask("recv", nullptr, file), bytes,
+                     [&](std::size_t count) { return real(file, into, count, flags); });
+}
+
+extern "C" int poll(pollfd* files, nfds_t count, int milliseconds) {
+  static const auto real = next<int (*)(pollfd*, nfds_t, int)>("poll");
+  return injected(ask("poll", nullptr, -1), -1, [&] { return real(files, count, milliseconds); });
+}
 
 // Linux gives the descriptor back whatever close() says.
 extern "C" int close(int file) {

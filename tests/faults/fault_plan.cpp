@@ -34,10 +34,10 @@ struct ErrorName {
   int number;
 };
 constexpr ErrorName kErrors[] = {
-    {"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR},          {"EDQUOT", EDQUOT},
-    {"ENOMEM", ENOMEM}, {"EAGAIN", EAGAIN}, {"EACCES", EACCES},        {"EPERM", EPERM},
-    {"ENOENT", ENOENT}, {"ENOLCK", ENOLCK}, {"ENOSYS", ENOSYS},        {"EINVAL", EINVAL},
-    {"EMFILE", EMFILE}, {"ESTALE", ESTALE}, {"EOPNOTSUPP", EOPNOTSUPP}};
+    {"EIO", EIO},       {"ENOSPC", ENOSPC}, {"ECONNRESET", ECONNRESET}, {"EINTR", EINTR},
+    {"EDQUOT", EDQUOT}, {"ENOMEM", ENOMEM}, {"EAGAIN", EAGAIN},         {"EACCES", EACCES},
+    {"EPERM", EPERM},   {"ENOENT", ENOENT}, {"ENOLCK", ENOLCK},         {"ENOSYS", ENOSYS},
+    {"EINVAL", EINVAL}, {"EMFILE", EMFILE}, {"ESTALE", ESTALE},         {"EOPNOTSUPP", EOPNOTSUPP}};
 
 /// A plan that is not understood injects nothing and must not look as if it had been survived.
 [[noreturn]] void refuse(const char* what) {

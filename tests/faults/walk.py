@@ -5,7 +5,8 @@
             [--scenario NAME ...] [--fault NAME ...] [--table]
 
 A scenario is a short run from a prepared folder: measure, more (with an earlier output of fewer
-matrices), worker (a part; the other one is there), claim (the shares of a process that claims them), merge, export, report, decode; extract, assemble, graft, purify (of
+matrices), worker (a part; the other one is there), claim (the shares of a process that claims them), merge, export, report, decode; remote (measure, of a server of
+this script); trace (a folder of arrays), statistics (of `trace`); extract, assemble, graft, purify (of
 `organ`; all but the first over an earlier file); edit-folder, edit-file, edit-patch, edit-lora. Run once, it tells how many calls there are that a
 fault may hit; then it is run once for each of them (--sample: for a few, always the same ones), with
 the fault at that call. After every run:
@@ -23,6 +24,7 @@ import argparse
 import collections
 import concurrent.futures
 import hashlib
+import http.server
 import os
 import re
 import shutil
@@ -30,6 +32,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 OPENING = "open,openat,creat"
@@ -40,6 +43,7 @@ CHANGING = (OPENING + "," + WRITING + ",fsync,fdatasync,ftruncate,fallocate,rena
 LOOKING = "opendir,readdir,stat,lstat,fstat,fstatat,statx,statvfs"
 NAMING = "rename,renameat,renameat2,link,linkat,unlink,unlinkat,remove,mkdir,rmdir"
 WAITING = OPENING + "," + READING + "," + WRITING + ",fsync,fdatasync,ftruncate,fallocate,close,fcntl,flock"
+NETWORK = "socket,connect,send,recv,poll"
 KILLED, CRASHED = -9, -11
 # A run that is still there then is ended, and found fault with, as coreutils' timeout says it.
 HUNG, PATIENCE_SECONDS = 124, 60
@@ -63,6 +67,9 @@ FAULTS = [
     fault("lock held", "fcntl,flock", "EAGAIN", [0, 78]),
     fault("EINTR", WAITING, "EINTR", [0, 74]),
     fault("short", READING + "," + WRITING, "short", [0]),
+    fault("connection reset", NETWORK, "ECONNRESET", [0, 69]),
+    fault("connection reset from there on", NETWORK, "ECONNRESET", [0, 69], times="all", step=5),
+    fault("short, of a connection", "send,recv", "short", [0]),
     fault("killed before", "*", "kill-before", [KILLED]),
     fault("killed after", CHANGING, "kill-after", [KILLED]),
     fault("no thread", "pthread_create", "EAGAIN", [0, 70]),
@@ -73,10 +80,10 @@ FAULTS = [
     # At some it does not tell that it was memory: 65.
     fault("no memory, small pieces too", "malloc,mmap", "ENOMEM", [0, 65, 70, CRASHED], step=997),
 ]
-SCENARIOS = ["measure", "more", "worker", "claim", "merge", "export", "report", "decode", "extract", "assemble", "graft", "purify",
+SCENARIOS = ["measure", "more", "worker", "claim", "merge", "export", "report", "decode", "remote", "trace", "statistics", "extract", "assemble", "graft", "purify",
              "edit-folder", "edit-file", "edit-patch", "edit-lora"]
 # A folder that is whole is not written again: the rerun says so.
-FOLDERS = {"extract": 73, "edit-folder": 73, "edit-lora": 73}
+FOLDERS = {"extract": 73, "trace": 73, "edit-folder": 73, "edit-lora": 73}
 
 
 def gguf_bytes(value):
@@ -100,6 +107,53 @@ def gguf_bytes(value):
 
 class Failure(Exception):
     pass
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Files below `root`, and ranges of them."""
+    protocol_version = "HTTP/1.1"
+    root = ""
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_HEAD(self):
+        self.answer(False)
+
+    def do_GET(self):
+        self.answer(True)
+
+    def answer(self, has_body):
+        path = os.path.join(self.root, os.path.basename(self.path))
+        if not os.path.isfile(path):
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        with open(path, "rb") as file:
+            body = file.read()
+        asked = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if asked:
+            first, last = int(asked[1]), min(int(asked[2] or len(body) - 1), len(body) - 1)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
+            body = body[first:last + 1]
+        else:
+            self.send_response(200)
+        for name, value in (("Accept-Ranges", "bytes"), ("ETag", '"1"'), ("Content-Length", str(len(body)))):
+            self.send_header(name, value)
+        self.end_headers()
+        if has_body:
+            self.wfile.write(body)
+
+
+def serve(folder):
+    """The address of a server of `folder`, for as long as this process lives."""
+    handler = type("Handler", (Server,), {"root": folder})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    server.handle_error = lambda *arguments: None  # a client that was killed
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_address[1]}"
 
 
 class Scenario:
@@ -157,6 +211,10 @@ class Scenario:
             self.command = ["decode", self.model, "--tensor", tensor.format("0"), "--force", "-o",
                             self.file("out.f32")]
             self.outputs = ["out.f32"]
+        elif name == "remote":
+            self.command = ["measure", serve(self.model) + "/model.safetensors"] + measure[2:]
+        elif name in ("trace", "statistics"):
+            self.prepare_trace(name)
         else:
             self.prepare_model_verb(name)
         shutil.copytree(self.folder, self.template)
@@ -169,6 +227,21 @@ class Scenario:
         self.names = sorted(os.listdir(self.folder))
         if self.names != self.outputs:
             raise Failure(f"{name}: a run without faults leaves {self.names}")
+
+    def prepare_trace(self, name):
+        """Of a pass through a model of four layers."""
+        shutil.rmtree(self.model)
+        self.must(["synth", "kimi-k2-mini", "-o", self.model])
+        prompts = os.path.join(self.root, "prompts.jsonl")
+        with open(prompts, "w") as file:
+            file.write('{"ids": [1, 5, 9, 2, 7]}\n{"ids": [3, 1, 4]}\n')
+        self.command = ["trace", self.model, "--ids", prompts, "--threads", "1", "--ram-budget", "1GiB"]
+        self.inputs = [self.model, prompts]
+        if name == "trace":
+            self.command += ["-o", self.file("out")]
+            self.outputs = ["out"]
+        else:
+            self.command += ["--statistics", self.file("out.h5")]
 
     def prepare_model_verb(self, name):
         """Of the verbs that write models."""
@@ -294,7 +367,8 @@ class Scenario:
     def inspect(self, fault, result):
         """What is wrong with how the run ended and what it left."""
         wrong = []
-        if result.returncode not in fault.exits:
+        # What keeps a remote run from its server is no error of a disk.
+        if result.returncode not in fault.exits | ({69} if self.name == "remote" else set()):
             wrong.append(f"exit {result.returncode}")
         last = result.stderr.rstrip().rsplit("\n", 1)[-1]
         if result.returncode not in (0, HUNG, KILLED, CRASHED) and not re.match(r"vindex: E-[A-Z0-9-]+: ", last):

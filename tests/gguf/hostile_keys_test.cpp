@@ -218,6 +218,19 @@ TEST(GgufHostileTest, DuplicateTensors) {
             at_byte("E-GGUF-DUPLICATE-TENSOR", builder.tensor_position(2)));
 }
 
+TEST(GgufHostileTest, WhatOccursTwiceIsNamed) {
+  const auto message_of_header = [](const std::string& bytes) {
+    const auto source = input::make_memory_source("m.gguf", testing::bytes_of(bytes));
+    return testing::message_of([&] { read_header(*source); });
+  };
+  GgufBuilder keys = small_gguf();
+  keys.key_u32("llama.block_count", 2);
+  EXPECT_NE(message_of_header(keys.bytes()).find("\"llama.block_count\""), std::string::npos);
+  GgufBuilder tensors = small_gguf();
+  tensors.tensor("a.weight", {8}, 24, 64);
+  EXPECT_NE(message_of_header(tensors.bytes()).find("\"a.weight\""), std::string::npos);
+}
+
 // CVE-2025-0317: a division by zero there; llama.cpp pull request 26318: another type.
 TEST(GgufHostileTest, AlignmentsThatAreNoPowerOfTwoOrNoU32Cve2025_0317) {
   for (const std::uint32_t alignment : {0U, 3U, 33U, 0xFFFFFFFFU}) {

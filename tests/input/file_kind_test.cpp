@@ -66,6 +66,19 @@ TEST(FileKindTest, OtherFilesAreNamed) {
   }
 }
 
+// A link may lead to a file that is nobody's business.
+TEST(FileKindTest, WhatATextSaysIsNotPrinted) {
+  const std::string text = "root:x:0:0:root:/root:/bin/bash\n";
+  try {
+    const auto source = make_memory_source("model.gguf", std::as_bytes(std::span(text)));
+    (void)detect_container(*source);
+    FAIL() << "a text was taken for a container";
+  } catch (const FormatError& error) {
+    EXPECT_EQ(error.id(), "E-FILE-TEXT");
+    EXPECT_EQ(std::string(error.what()).find("root"), std::string::npos) << error.what();
+  }
+}
+
 TEST(FileKindTest, WhatIsNothingKnownCountsAsWhatItsNameSays) {
   const std::string noise = "\x01\x02\xF3\x04\xF5\x06\xF7\x08\x09\x0A";
   EXPECT_EQ(kind_of(noise, "a.gguf"), "gguf");

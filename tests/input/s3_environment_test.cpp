@@ -1,14 +1,20 @@
-// Keys, regions and endpoints of S3 as the environment and the shared file name them.
+// Keys, regions and endpoints of S3 as the environment and the shared file name them; files that a
+// remote store's environment names and that are none.
 #include "input/s3_environment.hpp"
 
+#include "input/hub_environment.hpp"
+#include "input/model_store.hpp"
 #include "input/remote_environment.hpp"
+#include "input/store_schemes.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <sys/stat.h>
 
 namespace vindex::input::s3_environment_test {
 namespace {
@@ -74,6 +80,24 @@ TEST_F(S3EnvironmentTest, TheSharedFileHasProfiles) {
     EXPECT_EQ(refusal({{"AWS_SHARED_CREDENTIALS_FILE", path}, {"AWS_PROFILE", profile}}),
               "E-S3-CREDENTIALS");
   }
+}
+
+// Nobody may ever write to a pipe.
+TEST_F(S3EnvironmentTest, CredentialsInAPipeAreRefusedAndNotWaitedFor) {
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(refusal({{"AWS_SHARED_CREDENTIALS_FILE", pipe}}), "E-S3-CREDENTIALS");
+  set({{"HF_TOKEN_PATH", pipe}});
+  EXPECT_EQ(testing::error_of([] { (void)hub_environment(); }), "E-HUB-TOKEN");
+}
+
+// A reference of the cache, where the Hub may not be asked, names no commit then.
+TEST_F(S3EnvironmentTest, AReferenceOfTheHubsCacheInAPipeIsNotWaitedFor) {
+  const std::string references = folder_ / "models--org--repo/refs";
+  std::filesystem::create_directories(references);
+  ASSERT_EQ(::mkfifo((references + "/main").c_str(), 0600), 0);
+  set({{"HF_HUB_CACHE", folder_.path()}, {"HF_HUB_OFFLINE", "1"}});
+  EXPECT_EQ(testing::error_of([] { (void)open_hf_store("hf://org/repo", {}); }), "E-FOLDER-EMPTY");
 }
 
 TEST_F(S3EnvironmentTest, WhatCannotBeMeantIsRefused) {

@@ -296,7 +296,9 @@ TEST(ConfigTest, LimitsAndStrictness) {
   EXPECT_EQ(error_with(std::string(17, '[') + std::string(17, ']')), "E-JSON-DEPTH");
   EXPECT_EQ(error_with(R"({"a":1,"a":2})"), "E-JSON-DUPLICATE-KEY");
   EXPECT_EQ(error_with(R"({"rope_theta":-1.5e6,"eps":1e-06})"), "none");
-  EXPECT_EQ(error_with(R"({"a":NaN})"), "E-JSON-SYNTAX");
+  EXPECT_EQ(error_with(R"({"a":NaN,"time_step_limit":[0.0,Infinity],"b":-Infinity})"), "none");
+  EXPECT_EQ(error_with(R"({"a":nan})"), "E-JSON-SYNTAX");
+  EXPECT_EQ(error_with(R"({"a":1e999})"), "E-JSON-NUMBER");
   EXPECT_EQ(error_with(std::string((16U << 20U) + 1, ' ')), "E-JSON-SIZE");
   EXPECT_EQ(error_with("<html>"), "E-FILE-HTML");
   EXPECT_EQ(error_with(""), "E-FILE-EMPTY");

@@ -199,6 +199,24 @@ TEST_F(ShardCopiesTest, ACopyInUseIsLeftToItsProcess) {
   EXPECT_EQ(fetched(), 2U);
 }
 
+TEST_F(ShardCopiesTest, AHardLinkInThePlaceOfACopyIsNotWrittenThrough) {
+  {
+    const Process first = process();
+    read(*first.source, 0, 1000);
+  }
+  std::string path;
+  for (const auto& entry : fs::directory_iterator(folder_ / "copies")) {
+    path = entry.path().string();
+  }
+  const std::string text = testing::file_text(path);
+  fs::rename(path, folder_ / "precious");
+  fs::create_hard_link(folder_ / "precious", path);
+  const Process second = process();
+  EXPECT_EQ(read(*second.source, 2000, 1000), wanted(2000, 1000));
+  EXPECT_NE(second.copies->statistics().trouble.find("no file of its own"), std::string::npos);
+  EXPECT_EQ(testing::file_text(folder_ / "precious"), text);
+}
+
 TEST_F(ShardCopiesTest, ADiskThatRefusesCostsTheCopyAlone) {
   const Process p = process();
   {

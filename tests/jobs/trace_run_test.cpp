@@ -6,6 +6,7 @@
 #include "cpu/forward/cpu_forward.hpp"
 #include "jobs/trace/forward_pass.hpp"
 #include "jobs/trace/trace_end.hpp"
+#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
@@ -359,6 +360,21 @@ TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
   EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
 }
 
+TEST_F(TraceRunTest, WhatAFailureLeftBesideAFinishedDumpIsRemovedByTheNextRun) {
+  const jobs::TraceSettings choice = settings(dense_, "a");
+  jobs::trace(choice, {});
+  // The dump had its name, and the folder it came from could not be listed.
+  folder_.write("a.parts/run.json", "{}");
+  folder_.write("a.parts/stream.3", "");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_FALSE(fs::exists(folder_ / "a.parts"));
+  // Arrays of a run that has not ended stay.
+  folder_.write("a.parts/run.json", "{}");
+  folder_.write("a.parts/dump/hidden.0.npy", "");
+  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_TRUE(fs::exists(folder_ / "a.parts/dump/hidden.0.npy"));
+}
+
 TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
   jobs::TraceSettings choice = settings(mixture_, "a");
   choice.dump = jobs::dump_choice("hidden,router_logits,logits", "", "bf16", "safetensors");
@@ -374,11 +390,19 @@ TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
   // Elements follow one another in the order of their offsets.
   const std::string bytes = testing::file_text(choice.run.output);
   for (const auto& [name, array] : content("a")) {
+    if (name == model::kCarriedRuleFile) {
+      continue;  // compared below
+    }
     std::uint64_t header = 0;
     std::memcpy(&header, array.data(), sizeof header);
     EXPECT_NE(bytes.find(array.substr(sizeof header + header)), std::string::npos) << name;
   }
   EXPECT_FALSE(fs::exists(folder_ / "one.safetensors.parts"));
+  const auto rule = model::carried_rule(dump);
+  ASSERT_TRUE(rule.has_value());
+  EXPECT_EQ(rule->rule, (RouterRule{.top_k = 2, .normalised = true}));
+  EXPECT_EQ(rule->family, "mixtral");
+  EXPECT_EQ(rule->text, content("a").at(std::string(model::kCarriedRuleFile)));
 
   EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
   choice.replace = true;
@@ -411,7 +435,7 @@ TEST_F(TraceRunTest, TheKeptLayersAndTypesAreThoseAskedFor) {
   jobs::trace(choice, {});
   Content all = content("a");
   const Content some = content("b");
-  EXPECT_EQ(some.size(), 6U);
+  EXPECT_EQ(some.size(), 7U);  // four arrays, tokens, prompts, the rule
   for (const auto& [name, bytes] : some) {
     EXPECT_EQ(all[name], bytes) << name;
   }

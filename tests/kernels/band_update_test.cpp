@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 
 namespace vindex::test::band_update_test {
@@ -112,9 +113,13 @@ class BandUpdate : public KernelTest {
     DeviceArray<float> device_matrix(matrix);
     DeviceArray<float> device_pending(pending);
     DeviceArray<float> device_factors(factors);
-    DeviceArray<float> products(static_cast<std::size_t>(kOrder * kBand));
-    DeviceArray<float> partials(
-        static_cast<std::size_t>(kernels::partial_elements(kOrder, kStrip)));
+    // What is not written must not be read: not a number, and no uninitialised memory to copy.
+    const auto poisoned = [](std::int64_t count) {
+      return std::vector<float>(static_cast<std::size_t>(count),
+                                std::numeric_limits<float>::quiet_NaN());
+    };
+    DeviceArray<float> products(poisoned(kOrder * kBand));
+    DeviceArray<float> partials(poisoned(kernels::partial_elements(kOrder, kStrip)));
     kernels::update_and_multiply(
         kernels::TrailingPass<float>{device_matrix.data(), device_pending.data(), bounds.data(),
                                      device_factors.data(), products.data(), partials.data(),

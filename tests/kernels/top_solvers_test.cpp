@@ -281,7 +281,8 @@ TEST_P(TopSolvers, VectorsAreTripletsByEitherWay) {
     }
     add_all(solver, 0, matrix);
     solver.finish(handles_);
-    const measure::SingularVectors got = solver.triplets(handles_, 0, 8, true);
+    const measure::SingularVectors got =
+        solver.triplets(handles_, 0, 8, true, sum_squares_of(matrix));
     ASSERT_EQ(got.count, 8);
     for (std::size_t k = 0; k < 8; ++k) {
       EXPECT_NEAR(got.sigma[k], values[k], 1e-6);

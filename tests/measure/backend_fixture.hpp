@@ -34,6 +34,8 @@ class BackendTest : public ::testing::TestWithParam<std::string> {
                                        std::uint64_t workspace_limit = 0, bool transposed = false,
                                        std::uint64_t key = 0);
   bool is_emulated() const { return GetParam() == kEmulatedCuda; }
+  /// On a device or emulated.
+  bool is_cuda() const { return is_emulated() || GetParam() == "cuda"; }
   /// The spectra to go through: all, or the small ones in the emulation.
   std::vector<NamedMatrix> suite() const {
     return is_emulated() ? small_spectrum_suite() : spectrum_suite();

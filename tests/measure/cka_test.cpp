@@ -201,7 +201,10 @@ TEST(CkaTest, ANullCountsDrawsOfAtLeastTheValue) {
   EXPECT_DOUBLE_EQ(null.mean, 0.25);
   EXPECT_DOUBLE_EQ(null.p, 3.0 / 5.0);
   EXPECT_NEAR(null.q95, 0.385, 1e-12);
-  EXPECT_DOUBLE_EQ(null_of_draws({0.1}, 0.1000001).p, 1.0);  // rounding
+  EXPECT_DOUBLE_EQ(null_of_draws({0.1, 0.2}, 0.2 + 5e-7).p, 2.0 / 3.0);  // rounding
+  EXPECT_DOUBLE_EQ(null_of_draws({0.1}, 0.1 + 5e-10).p, 1.0);
+  // Draws that differ by less than 1e-6 are no ties: a few rows outweigh all others.
+  EXPECT_DOUBLE_EQ(null_of_draws({0.9, 0.9 + 4e-7, 0.9 - 4e-7}, 0.9 + 2e-7).p, 0.5);
   EXPECT_TRUE(std::isnan(null_of_draws({}, 0.3).p));
   EXPECT_TRUE(std::isnan(null_of_draws({0.1}, std::nan("")).mean));
 }

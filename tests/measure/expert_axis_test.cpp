@@ -2,6 +2,8 @@
 // not count, near cancellation, and their nulls against drawn noise.
 #include "measure/expert_axis.hpp"
 
+#include "measure/expert_nulls.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +35,10 @@ ExpertCosines cosines_of(const Vectors& vectors) {
                         static_cast<double>(vectors.front().size()));
 }
 
-std::vector<double> eigenvalues(std::vector<double> matrix) {
-  const int n = static_cast<int>(std::lround(std::sqrt(static_cast<double>(matrix.size()))));
+/// Of `matrix`, which is destroyed.
+std::vector<double> eigenvalues_of(std::span<double> matrix, std::int64_t side,
+                                   const std::stop_token& /*stop*/) {
+  const int n = static_cast<int>(side);
   std::vector<double> values(static_cast<std::size_t>(n));
   std::vector<double> work(static_cast<std::size_t>(40 * n));
   const int size = static_cast<int>(work.size());
@@ -42,6 +46,10 @@ std::vector<double> eigenvalues(std::vector<double> matrix) {
   dsyev_("N", "U", &n, matrix.data(), &n, values.data(), work.data(), &size, &info, 1, 1);
   EXPECT_EQ(info, 0);
   return values;
+}
+
+std::vector<double> eigenvalues(std::vector<double> matrix) {
+  return eigenvalues_of(matrix, std::lround(std::sqrt(static_cast<double>(matrix.size()))), {});
 }
 
 Vectors noise(std::size_t count, std::size_t length, std::mt19937_64& random) {
@@ -75,7 +83,8 @@ TEST(ExpertAxis, ByHand) {
   EXPECT_EQ(found.plain.null, 0.0);
   EXPECT_DOUBLE_EQ(found.plain.null_sd, std::sqrt(0.5));
   EXPECT_DOUBLE_EQ(found.centred.null, -0.5);
-  const ExpertSpectrum spectrum = expert_spectrum(eigenvalues(found.centred_gram), 4, 2);
+  const ExpertSpectrum spectrum =
+      expert_spectrum(eigenvalues(found.centred_gram), 4, 2, ExpertNulls{});
   EXPECT_NEAR(spectrum.values[0], 4.0, 1e-12);
   EXPECT_NEAR(spectrum.values[1], 0.0, 1e-12);
   EXPECT_TRUE(std::isnan(spectrum.values[3]));  // padding
@@ -89,13 +98,13 @@ TEST(ExpertAxis, AnEffectiveRankIsNoLargerThanTheNumberOfDirections) {
     std::vector<double> equal(static_cast<std::size_t>(experts), 0.7);
     equal.front() = 1e-17;
     const auto most = static_cast<double>(experts - 1);
-    const double rank = expert_spectrum(equal, experts, 1000).effective_rank;
+    const double rank = expert_spectrum(equal, experts, 1000, ExpertNulls{}).effective_rank;
     EXPECT_LE(rank, most);
     EXPECT_NEAR(rank, most, 1e-9 * most);
     // And in one.
     std::vector<double> single(static_cast<std::size_t>(experts), 0.0);
     single.back() = 0.7;
-    EXPECT_GE(expert_spectrum(single, experts, 1000).effective_rank, 1.0);
+    EXPECT_GE(expert_spectrum(single, experts, 1000, ExpertNulls{}).effective_rank, 1.0);
   }
 }
 
@@ -184,12 +193,13 @@ TEST(ExpertAxis, OneOrNoExpert) {
 
 TEST(ExpertAxis, NullsOfManyExpertsByHand) {
   CosineSummary null;
-  fill_nulls(384, 7168.0 * 2048.0, false, null);
+  fill_plain_nulls(384, 7168.0 * 2048.0, null);
   EXPECT_DOUBLE_EQ(null.null_sd, 1.0 / std::sqrt(7168.0 * 2048.0));
   EXPECT_DOUBLE_EQ(null.null_mean_sd, std::sqrt(2.0 / (384.0 * 383.0 * 7168.0 * 2048.0)));
   EXPECT_NEAR(null.null_sd / null.null_mean_sd, 271.2, 0.1);
   CosineSummary two;
-  fill_nulls(2, 50.0, true, two);  // centred, they are each other's negative
+  fill_centred_nulls(std::vector<double>{3.0, 2.0}, 50.0,
+                     two);  // centred, they are each other's negative
   EXPECT_EQ(two.null_mean, -1.0);
   EXPECT_EQ(two.null_mean_sd, 0.0);
   EXPECT_EQ(two.null_most, -1.0);
@@ -221,55 +231,137 @@ struct Draws {
   double sd() const { return std::sqrt(squares / count - mean() * mean()); }
 };
 
+/// As many experts as `norms`, of independent directions.
+Vectors of_norms(const std::vector<double>& norms, std::size_t length, std::mt19937_64& random) {
+  Vectors out = noise(norms.size(), length, random);
+  for (std::size_t i = 0; i < norms.size(); ++i) {
+    const double scale =
+        norms[i] / std::sqrt(std::inner_product(out[i].begin(), out[i].end(), out[i].begin(), 0.0));
+    for (double& value : out[i]) {
+      value *= scale;
+    }
+  }
+  return out;
+}
+
+std::vector<double> log_normal(std::size_t count, double spread, std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  std::vector<double> out(count);
+  std::generate(out.begin(), out.end(), [&] { return std::exp(spread * normal(random)); });
+  return out;
+}
+
 TEST(ExpertAxis, NullsAgainstAThousandDraws) {
+  // The nulls of one pair and of plain cosines hold whatever the norms are.
   constexpr std::size_t kExperts = 8;
   constexpr std::size_t kLength = 200;
   std::mt19937_64 random(20);
-  Draws plain, centred, plain_mean, centred_mean, plain_most, centred_most, share, rank_90;
-  Draws effective_rank;
-  std::vector<Draws> values(kExperts - 1);
+  Draws plain, centred, plain_mean, plain_most, share;
   ExpertCosines one;
-  ExpertSpectrum spectrum;
-  std::vector<double> null_shares(kExperts - 1, 0.0);
   for (int draw = 0; draw < 1000; ++draw) {
     one = cosines_of(noise(kExperts, kLength, random));
-    spectrum = expert_spectrum(eigenvalues(one.centred_gram), kExperts, kLength);
     plain.add(static_cast<double>(one.cosine[1]));
     centred.add(static_cast<double>(one.cosine_centred[1]));
     plain_mean.add(one.plain.mean);
-    centred_mean.add(one.centred.mean);
     plain_most.add(one.plain.max);
-    centred_most.add(one.centred.max);
     share.add(one.mean_share);
-    rank_90.add(spectrum.rank_90);
-    effective_rank.add(spectrum.effective_rank);
-    const double trace = std::accumulate(spectrum.values.begin(), spectrum.values.end(), 0.0);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i].add(spectrum.values[i] / trace);
-      null_shares[i] = spectrum.null_values[i] / trace;
-    }
   }
   const double standard_error = one.plain.null_sd / std::sqrt(1000.0);
   EXPECT_NEAR(plain.mean(), one.plain.null, 4.0 * standard_error);
   EXPECT_NEAR(plain.sd() / one.plain.null_sd, 1.0, 0.1);
   EXPECT_NEAR(centred.mean(), one.centred.null, 4.0 * standard_error);
   EXPECT_NEAR(centred.sd() / one.centred.null_sd, 1.0, 0.1);
-  const double root = std::sqrt(1000.0);
   EXPECT_EQ(one.plain.null_mean, 0.0);
-  EXPECT_NEAR(plain_mean.mean(), 0.0, 4.0 * one.plain.null_mean_sd / root);
+  EXPECT_NEAR(plain_mean.mean(), 0.0, 4.0 * one.plain.null_mean_sd / std::sqrt(1000.0));
   EXPECT_NEAR(plain_mean.sd() / one.plain.null_mean_sd, 1.0, 0.1);
-  EXPECT_NEAR(centred_mean.mean(), one.centred.null_mean, 4.0 * one.centred.null_mean_sd / root);
-  EXPECT_NEAR(centred_mean.sd() / one.centred.null_mean_sd, 1.0, 0.1);
   EXPECT_NEAR(plain_most.mean(), one.plain.null_most, 0.1 * one.plain.null_sd);
-  EXPECT_NEAR(centred_most.mean(), one.centred.null_most, 0.15 * one.centred.null_sd);
   EXPECT_NEAR(plain_most.sd() / one.plain.null_most_sd, 1.0, 0.1);
-  EXPECT_NEAR(centred_most.sd() / one.centred.null_most_sd, 1.0, 0.1);
   EXPECT_NEAR(share.mean() / one.mean_share_null, 1.0, 0.02);
-  EXPECT_NEAR(rank_90.mean(), spectrum.rank_90_null, 0.6);
-  EXPECT_NEAR(effective_rank.mean() / spectrum.effective_rank_null, 1.0, 0.01);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    EXPECT_NEAR(values[i].mean() / null_shares[i], 1.0, 0.02) << i;
+}
+
+/// What was drawn against a null, in its deviations.
+void expect_null(const char* what, const Draws& drawn, const DrawnFigure& null) {
+  // Of draws that do not differ nothing but rounding is left.
+  const double sd = std::max(null.deviation, 1e-12 * std::abs(null.mean));
+  EXPECT_NEAR((drawn.mean() - null.mean) / sd, 0.0, 0.2) << what;
+  if (null.deviation > 1e-12) {
+    EXPECT_NEAR(drawn.sd() / null.deviation, 1.0, 0.25) << what;
   }
+}
+
+TEST(ExpertAxis, CentredNullsAreThoseOfTheNorms) {
+  std::mt19937_64 random(21);
+  for (const std::size_t experts : {3U, 4U, 5U, 12U, 40U}) {
+    for (const double spread : {0.0, 0.2, 0.8}) {
+      SCOPED_TRACE(::testing::Message() << experts << " experts, norms exp(" << spread << " z)");
+      const std::vector<double> norms = log_normal(experts, spread, random);
+      const std::size_t length = 60 * experts;
+      Draws mean, most, rank_90, effective_rank;
+      std::vector<double> shares(experts, 0.0);
+      const int draws = experts < 20 ? 1000 : 300;
+      ExpertCosines one;
+      for (int draw = 0; draw < draws; ++draw) {
+        one = cosines_of(of_norms(norms, length, random));
+        const ExpertSpectrum spectrum =
+            expert_spectrum(eigenvalues(one.centred_gram), static_cast<std::int64_t>(experts),
+                            static_cast<std::int64_t>(length), ExpertNulls{});
+        mean.add(one.centred.mean);
+        most.add(one.centred.max);
+        rank_90.add(spectrum.rank_90);
+        effective_rank.add(spectrum.effective_rank);
+        const double trace = std::accumulate(spectrum.values.begin(), spectrum.values.end(), 0.0);
+        for (std::size_t i = 0; i < experts; ++i) {
+          shares[i] += spectrum.values[i] / trace / draws;
+        }
+      }
+      const ExpertNulls nulls =
+          draw_expert_nulls(one.counted_norms, static_cast<std::int64_t>(length), eigenvalues_of);
+      // Sums of 300 draws and of a few hundred are known to a tenth of a deviation.
+      expect_null("effective_rank", effective_rank, nulls.effective_rank);
+      expect_null("rank_90", rank_90, nulls.rank_90);
+      for (std::size_t i = 0; i + 1 < experts; ++i) {
+        EXPECT_NEAR(nulls.shares[i] / shares[i], 1.0, 0.01) << i;
+      }
+      const CosineSummary& law = one.centred;
+      if (nulls.draws >= kEnoughDraws) {
+        expect_null("cosine_mean", mean, nulls.cosine_mean);
+        expect_null("cosine_max", most, nulls.cosine_max);
+      } else {
+        expect_null("mean by law", mean, {law.null_mean, law.null_mean_sd});
+        expect_null("max by law", most, {law.null_most, law.null_most_sd});
+      }
+      EXPECT_NEAR(law.null, -1.0 / static_cast<double>(experts - 1), 1e-15);
+    }
+  }
+}
+
+TEST(ExpertAxis, NormsAloneAreNoFinding) {
+  // 64 experts of a million weights whose norms differ by a fifth: beside nulls for equal norms the
+  // largest centred cosine lies a dozen deviations out. Drawn with normal cosines.
+  std::mt19937_64 random(22);
+  std::normal_distribution<double> normal;
+  constexpr std::size_t kExperts = 64;
+  constexpr double kLength = 1e6;
+  const std::vector<double> norms = log_normal(kExperts, 0.2, random);
+  std::vector<double> gram(kExperts * kExperts);
+  for (std::size_t i = 0; i < kExperts; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      const double cosine = i == j ? 1.0 : normal(random) / std::sqrt(kLength);
+      gram[i * kExperts + j] = gram[j * kExperts + i] = cosine * norms[i] * norms[j];
+    }
+  }
+  const ExpertCosines found = expert_cosines(gram, std::vector<bool>(kExperts, true), kLength);
+  const CosineSummary& centred = found.centred;
+  EXPECT_LT(std::abs(centred.max - centred.null_most), 4.0 * centred.null_most_sd);
+  const double equal = -1.0 / 63.0 + 4.5e-3;  // of equal norms: 3.5 sd of a pair, and more
+  EXPECT_GT(centred.max - equal, 1e-3);
+  // Two experts without any weight have the same difference from the mean.
+  std::vector<double> two_small = norms;
+  two_small[3] = two_small[9] = 0.0;
+  CosineSummary small;
+  fill_centred_nulls(two_small, kLength, small);
+  EXPECT_NEAR(small.null_most, 1.0, 1e-9);
+  EXPECT_LT(small.null_most_sd, 1e-6);
 }
 
 }  // namespace

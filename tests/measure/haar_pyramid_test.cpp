@@ -2,6 +2,8 @@
 // z_modulus and csci say of noise, of fractional noise, and of sorted weights.
 #include "measure/haar_pyramid.hpp"
 
+#include "csci_laws.hpp"
+
 #include "measure/scale_sums.hpp"
 
 #include <gtest/gtest.h>
@@ -379,6 +381,44 @@ TEST(MeanScalesTest, IsTheMeanOfItsSlices) {
   EXPECT_DOUBLE_EQ(mean.mean().z_modulus_null_sd, nulls.z_modulus_null_sd / std::sqrt(2.0));
   EXPECT_DOUBLE_EQ(mean.mean().csci_null_sd, nulls.csci_null_sd / std::sqrt(2.0));
   EXPECT_TRUE(std::isnan(MeanScales().mean().csci));
+}
+
+TEST(PermutedScales, IndependentWeightsOfAnyLawHaveTheCsciOfTheirPermutations) {
+  for (const CsciLaw& law : csci_laws()) {
+    SCOPED_TRACE(law.name);
+    const CsciScores found = csci_scores(law, 20'000, 40);
+    if (law.is_in_rows) {  // the sizes lie in order
+      EXPECT_GT(found.by_permuted, 5.0);
+    } else {
+      EXPECT_NEAR(found.by_permuted, 0.0, 0.8);
+      EXPECT_NEAR(found.by_permuted_sd, 1.18, 0.4);  // Student's of seven degrees
+    }
+    EXPECT_NEAR(found.by_signs, 0.0, 1.0);
+  }
+}
+
+TEST(PermutedScales, LongSequencesAreSampledOnceInEveryStretch) {
+  constexpr std::int64_t kSize = 3 * PermutedScales::kMostPermuted / 2;
+  std::vector<float> weights(kSize);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = static_cast<float>(i % 2 == 0 ? 1.0 : static_cast<double>(i % 7));
+  }
+  PermutedScales whole(kSize);
+  whole.add(0, weights);
+  PermutedScales in_parts(kSize);
+  for (std::int64_t first = kSize - 1000; first >= 0; first -= 1000) {
+    in_parts.add(first, std::span(weights).subspan(static_cast<std::size_t>(first), 1000));
+  }
+  in_parts.add(0, std::span(weights).first(static_cast<std::size_t>(kSize % 1000)));
+  ScaleFigures a;
+  ScaleFigures b;
+  whole.fill(a);
+  in_parts.fill(b);
+  EXPECT_EQ(a.csci_permuted, b.csci_permuted);
+  EXPECT_GT(a.csci_permuted_sd, 0.0);
+  ScaleFigures none;
+  PermutedScales(255).fill(none);
+  EXPECT_TRUE(std::isnan(none.csci_permuted));
 }
 
 }  // namespace

@@ -245,6 +245,44 @@ TEST(NullMetricsTest, TwoRowsHaveAKnownMean) {
   }
 }
 
+// Of two rows of n: l_1 - l_2 is 2 sqrt(n) times a Rayleigh variable where n is large, so var@1 is
+// (1 + sqrt(pi / 2) / sqrt(n)) / 2. Steps that had to tell apart values as near as that took as
+// many as the root of n.
+TEST(NullMetricsTest, ThinShapesTakeNoLongerTheLongerTheyAre) {
+  for (const std::int64_t n :
+       {std::int64_t{1} << 12, std::int64_t{1} << 28, std::int64_t{1} << 46}) {
+    const double root = std::sqrt(static_cast<double>(n));
+    const MetricValues nulls = null_metrics(2, n);
+    const MetricValues errors = null_errors(n, 2);
+    const double excess = (2.0 * nulls.var_at_k[0] - 1.0) * root;
+    EXPECT_NEAR(excess, std::sqrt(std::acos(-1.0) / 2.0), 10.0 * errors.var_at_k[0] * root) << n;
+    EXPECT_NEAR(2.0 * errors.var_at_k[0] * root, 0.655 / 128.0, 3e-4) << n;
+    EXPECT_EQ(nulls.var_at_k[1], 1.0);
+  }
+  const MetricValues long_ones = null_metrics(40, std::int64_t{1} << 40);
+  EXPECT_NEAR(long_ones[Metric::kEffectiveRank], 40.0, 1e-6);
+  EXPECT_GT(long_ones.var_at_k[0], 1.0 / 40.0);
+}
+
+TEST(NullMetricsTest, DrawnOnesHaveTheirErrors) {
+  const MetricValues errors = null_errors(8, 16);
+  for (const MetricRow& row : metric_rows()) {
+    const bool is_exact = row.metric == Metric::kTraceLog || row.metric == Metric::kNumericalRank;
+    if (row.has_null) {
+      EXPECT_EQ(errors[row.metric] == 0.0, is_exact) << row.name;
+      EXPECT_GE(errors[row.metric], 0.0) << row.name;
+    } else {
+      EXPECT_TRUE(std::isnan(errors[row.metric])) << row.name;
+    }
+  }
+  // The mean of the participation ratio is known.
+  const double exact = (8.0 * 16.0 + 2.0) / (8.0 + 16.0 + 1.0);
+  const MetricValues nulls = null_metrics(8, 16);
+  EXPECT_LT(std::abs(1.0 / nulls[Metric::kParticipationRatio] - 1.0 / exact), 0.01);
+  EXPECT_TRUE(std::isnan(null_errors(64, 64)[Metric::kStableRank]));
+  EXPECT_TRUE(std::isnan(null_errors(1, 64)[Metric::kStableRank]));
+}
+
 TEST(NullMetricsTest, OneRowHasTheExactValues) {
   const MetricValues nulls = null_metrics(1, 4096);
   for (const double value : nulls.var_at_k) {

@@ -48,5 +48,36 @@ TEST(RobustScaleTest, OneGroupOfNoiseInTwentyHasAnOutlier) {
   }
 }
 
+TEST(RobustScaleTest, OneGroupInTwentyHasAnOutlierByItsNearest) {
+  // Two experts share the largest cosine: judged as values of their own, one group in ten or five
+  // had an outlier.
+  EXPECT_TRUE(std::isnan(largest_nearest_q95(2)));
+  for (const std::int64_t count : {5, 8, 16, 48}) {
+    const double limit = largest_nearest_q95(count);
+    const auto side = static_cast<std::size_t>(count);
+    const int groups = count <= 16 ? 4000 : 1500;
+    int beyond = 0;
+    for (int group = 0; group < groups; ++group) {
+      DrawStream stream(4321, static_cast<std::uint64_t>(group));
+      std::vector<double> pairs;
+      std::vector<double> nearest(side, -1.0);
+      for (std::size_t i = 0; i < side; ++i) {
+        for (std::size_t j = 0; j < i; ++j) {
+          pairs.push_back(0.2 + 0.01 * stream.normal());
+          nearest[i] = std::max(nearest[i], pairs.back());
+          nearest[j] = std::max(nearest[j], pairs.back());
+        }
+      }
+      const double median = quantile(nearest, 0.5);
+      const double scale = robust_scale(pairs, quantile(pairs, 0.5));
+      beyond += std::any_of(nearest.begin(), nearest.end(),
+                            [&](double value) { return std::abs(value - median) > limit * scale; })
+                    ? 1
+                    : 0;
+    }
+    EXPECT_NEAR(static_cast<double>(beyond) / groups, 0.05, 0.0175) << count;
+  }
+}
+
 }  // namespace
 }  // namespace vindex::measure

@@ -36,6 +36,8 @@ class Gatherer {
       Sums& sums = of(name);
       sums.count += 1.0;
       sums.beyond += chance < kChanceOfThree ? 1.0 : 0.0;
+      sums.at_05 += chance <= 0.05 ? 1.0 : 0.0;
+      sums.p += chance;
     }
   }
   std::vector<CalibratedStatistic> results() const {
@@ -44,14 +46,15 @@ class Gatherer {
       const Sums& sums = sums_.at(name);
       const double mean = sums.z / sums.count;
       out.push_back({name, mean, std::sqrt(std::max(0.0, sums.squares / sums.count - mean * mean)),
-                     sums.beyond / sums.count, sums.count});
+                     sums.beyond / sums.count, sums.at_05 / sums.count, sums.p / sums.count,
+                     sums.count});
     }
     return out;
   }
 
  private:
   struct Sums {
-    double count = 0.0, z = 0.0, squares = 0.0, beyond = 0.0;
+    double count = 0.0, z = 0.0, squares = 0.0, beyond = 0.0, at_05 = 0.0, p = 0.0;
   };
   Sums& of(const std::string& name) {
     if (!sums_.contains(name)) {

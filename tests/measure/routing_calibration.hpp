@@ -22,6 +22,8 @@ struct CalibratedStatistic {
   std::string name;
   double z_mean = 0.0, z_sd = 0.0;
   double beyond = 0.0;  ///< share of abs(z) > 3, or of p < 0.0027
+  double at_05 = 0.0;   ///< share of p <= 0.05; 0 of a z
+  double mean_p = 0.0;  ///< 0 of a z
   double count = 0.0;   ///< numbers that were compared
 };
 

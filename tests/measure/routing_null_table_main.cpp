@@ -18,13 +18,15 @@ using vindex::measure::testing::RoutingCase;
 /// One statistic over cases.
 struct Range {
   double min_mean = 1e9, max_mean = -1e9, min_sd = 1e9, max_sd = -1e9;
-  double beyond = 0.0, count = 0.0;
+  double beyond = 0.0, at_05 = 0.0, p = 0.0, count = 0.0;
   void add(const CalibratedStatistic& one) {
     min_mean = std::min(min_mean, one.z_mean);
     max_mean = std::max(max_mean, one.z_mean);
     min_sd = std::min(min_sd, one.z_sd);
     max_sd = std::max(max_sd, one.z_sd);
     beyond += one.beyond * one.count;
+    at_05 += one.at_05 * one.count;
+    p += one.mean_p * one.count;
     count += one.count;
   }
 };
@@ -33,8 +35,8 @@ void print_case(const RoutingCase& routing, const std::vector<CalibratedStatisti
   std::printf("%s, T = %ld, logits N(%g, %g)\n", routing.name.c_str(),
               static_cast<long>(routing.tokens), routing.logit_mean, routing.logit_sd);
   for (const CalibratedStatistic& one : statistics) {
-    std::printf("| `%s` | %.2f | %.2f | %.4f | %.0f |\n", one.name.c_str(), one.z_mean, one.z_sd,
-                one.beyond, one.count);
+    std::printf("| `%s` | %.2f | %.2f | %.4f | %.4f | %.2f | %.0f |\n", one.name.c_str(),
+                one.z_mean, one.z_sd, one.beyond, one.at_05, one.mean_p, one.count);
   }
 }
 
@@ -60,14 +62,17 @@ int main(int argc, char** argv) {
       ranges[one.name].add(one);
     }
   }
-  std::puts("| statistic | mean of z | sd of z | beyond 3 | of |\n|---|---|---|---|---|");
+  std::puts(
+      "| statistic | mean of z | sd of z | beyond 3 | p <= 0.05 | mean p | of |\n"
+      "|---|---|---|---|---|---|---|");
   for (const std::string& name : names) {
     const Range& range = ranges[name];
     const double share = range.beyond / range.count;
     if (name.ends_with(" p")) {
-      std::printf("| `%s` | | | %.4f | %.0f |\n", name.c_str(), share, range.count);
+      std::printf("| `%s` | | | %.4f | %.4f | %.2f | %.0f |\n", name.c_str(), share,
+                  range.at_05 / range.count, range.p / range.count, range.count);
     } else {
-      std::printf("| `%s` | %+.2f to %+.2f | %.2f to %.2f | %.4f | %.0f |\n", name.c_str(),
+      std::printf("| `%s` | %+.2f to %+.2f | %.2f to %.2f | %.4f | | | %.0f |\n", name.c_str(),
                   range.min_mean, range.max_mean, range.min_sd, range.max_sd, share, range.count);
     }
   }

@@ -276,6 +276,7 @@ TEST(RoutingNulls, FitRoutersWithoutPreference) {
       const std::string name = cases[number].name + ": " + one.name;
       if (one.name.ends_with(" p")) {
         EXPECT_LE(one.beyond, 0.0027 + 4.0 * std::sqrt(0.0027 / one.count)) << name;
+        EXPECT_LE(one.at_05, 0.05 + 4.0 * std::sqrt(0.0475 / one.count)) << name;
         continue;
       }
       EXPECT_NEAR(one.z_mean, 0.0, 4.0 * error + 0.05) << name;

@@ -28,6 +28,7 @@ class SigmaError : public BackendTest {
     const MatrixReport report = measure_floats(matrix, options);
     EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
     EXPECT_GT(report.sigma_error, 0.0);
+    EXPECT_EQ(report.reason.find("refutes"), std::string::npos) << "a false alarm";
     double worst = 0.0;
     for (std::size_t i = 0; i < report.sigma.size(); ++i) {
       worst = std::max(worst, std::abs(report.sigma[i] - reference[i]));

@@ -2,6 +2,7 @@
 #include "measure/sign_flip_null.hpp"
 
 #include "measure/metrics.hpp"
+#include "measure/student.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,6 +53,24 @@ TEST(SignFlipSummaryTest, MeanDeviationAndZByHand) {
   EXPECT_TRUE(std::isnan(summary.mp_outliers.p));
   EXPECT_TRUE(std::isnan(summary.var_at_k_spread[3].mean)) << "was NaN in every draw";
   EXPECT_TRUE(std::isnan(summary.rand_distance)) << "no spectra";
+}
+
+// One degree: tan(0.475 pi); two: 0.95 sqrt(2 / 0.0975); the others: scipy.stats.t.ppf(0.975, f).
+TEST(StudentTest, QuantilesAreExact) {
+  EXPECT_NEAR(student_quantile(1.0), 12.706204736174698, 1e-10);
+  EXPECT_NEAR(student_quantile(2.0), 4.302652729749464, 1e-10);
+  EXPECT_NEAR(student_quantile(3.0), 3.182446305284263, 1e-10);
+  EXPECT_NEAR(student_quantile(4.0), 2.7764451051977987, 1e-10);
+  EXPECT_NEAR(student_quantile(5.0), 2.5705818356363146, 1e-10);
+  EXPECT_NEAR(student_quantile(10.0), 2.2281388519649385, 1e-10);
+  EXPECT_NEAR(student_quantile(30.0), 2.0422724563012373, 1e-10);
+  EXPECT_NEAR(student_quantile(100.0), 1.9839715185235556, 1e-10);
+  EXPECT_NEAR(student_quantile(1000.0), 1.9623390808264078, 1e-10);
+  EXPECT_NEAR(student_quantile(1e9), 1.959963984540054, 1e-8);
+  // Its own chance, where degrees are no whole number, and no step where the series takes over.
+  for (const double freedom : {1.5, 4.7, 63.9, 499.0, 500.0, 700.0}) {
+    EXPECT_NEAR(student_two_sided(student_quantile(freedom), freedom), 0.05, 1e-11) << freedom;
+  }
 }
 
 // Two degrees: p = 1 - t / sqrt(2 + t^2); one: 1 - 2 atan(t) / pi; others from tables of the

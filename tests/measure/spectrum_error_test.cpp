@@ -53,18 +53,23 @@ TEST(SpectrumError, TheDiagonalSaysHowMuchSumsOfOneSignRounded) {
 
 TEST(SpectrumError, AClusterAnswersForItsNumber) {
   std::vector<double> sigma(100, 0.1);
-  for (int i = 0; i < 90; ++i) {
-    sigma[static_cast<std::size_t>(i)] = 1.0 - 0.01 * i;
+  for (int i = 0; i < 95; ++i) {
+    sigma[static_cast<std::size_t>(i)] = 1.0 - 0.009 * i;
   }
   const Rounding rounding = {.entry = 1e-9};
   const std::vector<double> errors = eigenvalue_errors(sigma, rounding);
   EXPECT_NEAR(errors[0], 1e-8, 2e-14);
-  EXPECT_NEAR(errors[99], 1e-9 * (10.0 + 4.0 * std::sqrt(9.0)), 1e-14);
-  // More than an eighth of all: everything is rounded less randomly.
+  EXPECT_NEAR(errors[99], 1e-9 * (10.0 + 4.0 * std::sqrt(4.0)), 1e-14);
+  // More than a sixteenth of all: everything is rounded less randomly.
   for (int i = 80; i < 100; ++i) {
     sigma[static_cast<std::size_t>(i)] = 0.1;
   }
   EXPECT_GE(eigenvalue_errors(sigma, rounding)[0], 1e-9 * (10.0 + 4.0 * std::sqrt(19.0)));
+  // And what is equal in it rounds alike.
+  const Rounding narrow = {.entry = 1e-9, .relative = 1e-7, .shared_relative = 1e-7};
+  const std::vector<double> alike = eigenvalue_errors(sigma, narrow);
+  EXPECT_NEAR(alike[99] - eigenvalue_errors(sigma, rounding)[99],
+              1e-7 * (12.0 + 0.19 * (4.0 + 200.0 * 0.01)), 2e-8);
 }
 
 TEST(SpectrumError, ARootIsLeftOpenBelowItsError) {

@@ -55,11 +55,13 @@ TEST(Counts, AreDrawnFromTheBinomialLaw) {
 }
 
 TEST(Counts, HavePoissonTails) {
-  EXPECT_NEAR(poisson_tail(0.0, 1.0), 2.0 * std::exp(-1.0), 1e-15);
-  EXPECT_EQ(poisson_tail(3.0, 3.0), 1.0);
-  EXPECT_NEAR(poisson_tail(5.0, 1.0), 2.0 * 0.0036598468273437,
-              1e-15);  // scipy.stats.poisson.sf(4, 1)
-  EXPECT_NEAR(poisson_tail(40.0, 1.0) / (2.0 * 4.6217e-49), 1.0, 1e-3);  // keeps its digits
+  EXPECT_NEAR(poisson_tail(0.0, 1.0), std::exp(-1.0), 1e-15);
+  // P(X < 3) and half of P(X = 3) are 8.5 e^-3 and 2.25 e^-3: more than a half.
+  EXPECT_NEAR(poisson_tail(3.0, 3.0), 2.0 * (1.0 - 10.75 * std::exp(-3.0)), 1e-15);
+  // scipy.stats: poisson.sf(5, 1) + poisson.pmf(5, 1) / 2
+  EXPECT_NEAR(poisson_tail(5.0, 1.0), 2.0 * (0.0036598468273437 - std::exp(-1.0) / 240.0), 1e-15);
+  // Keeps its digits: 4.6217e-49 above, of which P(X = 40) is 4.5088e-49.
+  EXPECT_NEAR(poisson_tail(40.0, 1.0) / (2.0 * 2.3673e-49), 1.0, 1e-3);
   EXPECT_EQ(poisson_tail(5000.0, 1.0), 0.0);
   EXPECT_TRUE(std::isnan(poisson_tail(1.0, 0.0)));
   EXPECT_NEAR(log_factorial(0.0), 0.0, 1e-12);

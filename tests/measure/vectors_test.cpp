@@ -67,9 +67,10 @@ class Vectors : public BackendTest {
       }
       EXPECT_NEAR(v_norm, 1.0, 1e-5);
       EXPECT_NEAR(u_norm, 1.0, 1e-5);
-      // Storing as float32 adds about 1e-7 s_1.
-      EXPECT_LE(std::sqrt(forward), vectors.residual[index] + 1e-6 * reference[0]);
-      EXPECT_LE(std::sqrt(backward), vectors.residual[index] + 1e-6 * reference[0]);
+      // Of the vectors as they are stored: rounding to float32 alone leaves some 1e-8.
+      const double left = std::sqrt(std::max(forward, backward));
+      EXPECT_GT(vectors.residual[index], 0.8 * left);
+      EXPECT_LT(vectors.residual[index], 1.25 * left);
       double gap = k > 0 ? reference[index - 1] - reference[index] : reference[0];
       if (index + 1 < reference.size()) {
         gap = std::min(gap, reference[index] - reference[index + 1]);

@@ -150,20 +150,22 @@ TEST(HostileNamesTest, StrangeNamesAreOrdinaryNames) {
   EXPECT_EQ(only(index, "layers.99999999999.x.weight"), "-1/other/x/-1/-1 2x3");
 }
 
-TEST(TiedOutputTest, AnOutputThatIsTheEmbeddingIsMeasuredOnce) {
+// A row of results needs a role.
+TEST(MatrixRuleTest, WhereNothingStandsBeforeTheEndTheNameIsTheRole) {
   ModelFixture fixture;
-  fixture.config("model_type", "gemma2");
-  fixture.config("tie_word_embeddings", JsonValue::Storage(true));
-  fixture.bf16("model.embed_tokens.weight", {9, 4});
-  fixture.bf16("lm_head.weight", {9, 4});
-  ModelIndex index = fixture.index();
-  ASSERT_EQ(index.matrices.size(), 1U);
-  EXPECT_EQ(index.matrices[0].tensor, "model.embed_tokens.weight");
-  EXPECT_EQ(find_tensor(index, "lm_head.weight")->reason, "tied to model.embed_tokens.weight");
-  EXPECT_EQ(warning_ids(index), std::vector<std::string>{"W-TIED"});
-
-  fixture.config("tie_word_embeddings", JsonValue::Storage(false));
-  EXPECT_EQ(fixture.index().matrices.size(), 2U);
+  const std::vector<std::string> names = {
+      ".weight", "a..weight", "x.", ".", "...", "layers.3.", "model..weight", "layers.3..bias"};
+  for (const std::string& name : names) {
+    fixture.bf16(name, {2, 3});
+  }
+  const ModelIndex index = fixture.index();
+  for (const std::string& name : names) {
+    EXPECT_FALSE(find_tensor(index, name)->role.empty()) << name;
+  }
+  EXPECT_EQ(find_matrix(index, ".weight")->role, ".weight");
+  EXPECT_EQ(find_matrix(index, "a..weight")->role, "a..weight");
+  EXPECT_EQ(find_matrix(index, "x.")->role, "x.");
+  EXPECT_EQ(find_matrix(index, "layers.3.")->role, "layers.3.");
 }
 
 }  // namespace

@@ -139,6 +139,10 @@ TEST(FleetTest, FindsModelsBelowAFolder) {
   EXPECT_EQ(found, (std::vector<std::string>{folder.file("a/one.gguf"),
                                              folder.file("a/two-00001-of-00002.gguf"),
                                              folder.file("b/deep/one.gguf"), folder.file("c")}));
+  // Two points before the suffix leave "." of a name, which would be a folder.
+  const std::vector<NamedModel> dots = named_models({folder / "..gguf", folder / "...gguf"});
+  EXPECT_EQ(dots[0].name, "..gguf");
+  EXPECT_EQ(dots[1].name, "...gguf");
   const std::vector<NamedModel> named = named_models(found);
   EXPECT_EQ(named[0].name, "a-one");
   EXPECT_EQ(named[1].name, "two");

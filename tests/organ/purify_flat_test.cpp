@@ -9,6 +9,7 @@
 #include <complex>
 #include <numbers>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace vindex::purify::purify_flat_test {
@@ -115,6 +116,45 @@ TEST(HaarTest, DetailsOfFourNumbersByHand) {
   EXPECT_NEAR(bands.detail(1)[0], (4.0 - 8.0) / 2.0, 1e-12);
 }
 
+TEST(HaarTest, AMeanOfFewerValuesWeighsLess) {
+  // Level 0: (5, 1) and 4 alone. Level 1: two values of mean 3 beside one of 4: the detail is
+  // sqrt(2 * 1 / 3) (3 - 4).
+  const std::vector<float> values = {5.0F, 1.0F, 4.0F};
+  const HaarBands bands(values, 6);
+  ASSERT_EQ(bands.levels(), 2);
+  ASSERT_EQ(bands.detail(0).size(), 1U);
+  EXPECT_NEAR(bands.detail(0)[0], 4.0 / std::numbers::sqrt2, 1e-12);
+  ASSERT_EQ(bands.detail(1).size(), 1U);
+  EXPECT_NEAR(bands.detail(1)[0], -std::sqrt(2.0 / 3.0), 1e-12);
+}
+
+// What is padded with zeros has details at its end, and fewer values than numbers.
+TEST(HaarTest, ConstantsOfEveryLengthHaveNoDetailsAndEnergyIsKept) {
+  for (std::size_t n = 1; n <= 70; ++n) {
+    const HaarBands constant(std::vector<float>(n, 3.0F), 6);
+    const std::vector<float> values = noise(n);
+    HaarBands bands(values, 6);
+    std::size_t count = 0;
+    double held = 0.0;
+    for (std::int32_t level = 0; level < bands.levels(); ++level) {
+      for (const double value : constant.detail(level)) {
+        EXPECT_NEAR(value, 0.0, 1e-12) << n << " level " << level;
+      }
+      count += bands.detail(level).size();
+      for (double& value : bands.detail(level)) {
+        held += value * value;
+        value = 0.0;
+      }
+    }
+    const std::size_t sums = (n + (std::size_t{1} << static_cast<unsigned>(bands.levels())) - 1) >>
+                             static_cast<unsigned>(bands.levels());
+    EXPECT_EQ(count, n - sums);
+    std::vector<float> back(n);
+    bands.invert(back);
+    EXPECT_NEAR(held + energy(back), energy(values), 1e-5 * energy(values)) << n;
+  }
+}
+
 TEST(HaarTest, ComesBackFromEveryLength) {
   for (std::size_t n = 1; n <= 70; ++n) {
     const std::vector<float> values = noise(n);
@@ -185,6 +225,29 @@ TEST(PurifyFlatTest, ConstantsAndZerosStayAndEmptyIsNoError) {
     std::vector<float> none;
     purify_flat({.method = method}, none);
     EXPECT_GE(flat_method_bytes(method, 1000), 8000U);
+  }
+}
+
+// Shapes whose length is far from a power of two keep no more noise than those of one.
+TEST(PurifyFlatTest, TheShareOfNoiseKeptIsThatOfTheMethodAndNotOfTheShape) {
+  const std::vector<std::pair<std::int64_t, std::int64_t>> shapes = {
+      {128, 128}, {64, 172}, {96, 256}, {64, 65}, {33, 33}};
+  for (const auto& [rows, cols] : shapes) {
+    const auto kept = [&, rows = rows, cols = cols](PurifyMethod method) {
+      return noise_kept({.method = method}, rows, cols);
+    };
+    // Sums above six scales are kept, 1/64 of all, and of the details next to nothing.
+    for (const PurifyMethod method : {PurifyMethod::kHaarBayes, PurifyMethod::kHaarVisu}) {
+      EXPECT_GT(kept(method), 0.01) << rows << "x" << cols;
+      EXPECT_LT(kept(method), 0.03) << rows << "x" << cols << " " << method_name(method);
+    }
+    EXPECT_NEAR(kept(PurifyMethod::kHaar), 0.79, 0.02) << rows << "x" << cols;
+    EXPECT_NEAR(kept(PurifyMethod::kFft), 0.95, 0.01) << rows << "x" << cols;
+    EXPECT_LT(kept(PurifyMethod::kFftUniversal), 0.03) << rows << "x" << cols;
+    EXPECT_EQ(kept(PurifyMethod::kSvdGd), 0.0) << rows << "x" << cols;
+    EXPECT_LT(kept(PurifyMethod::kSvdShrink), 0.01) << rows << "x" << cols;
+    EXPECT_GT(kept(PurifyMethod::kLaser), 0.15) << rows << "x" << cols;
+    EXPECT_LT(kept(PurifyMethod::kLaser), 0.35) << rows << "x" << cols;
   }
 }
 

@@ -101,6 +101,10 @@ TEST(PurifyModelTest, NoiseComesBackByteForByteAndSoDoesTheFile) {
     const PurifyResult result = purify_model(*source, backend(), options);
     ASSERT_EQ(result.tensors.size(), 1U);
     EXPECT_EQ(result.tensors[0].matrices[0].outcome, "no rank") << method_name(method);
+    EXPECT_EQ(result.tensors[0].noise_kept.value(),
+              noise_kept(options.rule, result.tensors[0].rows, result.tensors[0].cols));
+    EXPECT_NE(purify_text(*source, result, {}, 80).find("of pure noise of these shapes"),
+              std::string::npos);
     EXPECT_TRUE(write_results(*source, result, {.output = folder / "out.gguf", .replace = true}));
     EXPECT_EQ(file_text(folder / "out.gguf"), bytes) << method_name(method);
   }

@@ -119,6 +119,15 @@ def check_changes(golden):
         check(any(difference > allowed for _, difference, allowed in off), golden.name, name, "is changed, and nothing is said")
 
 
+def check_stored_output(golden):
+    """A stored lm_head counts where the configuration says that it is tied to the embedding, as in transformers; a warning says so."""
+    folder = FOLDER / "model"
+    trace_golden.write_model(folder, {**golden.config, "tie_word_embeddings": True}, golden.tensors)
+    compare(golden.name + ", said to be tied", golden, folder)
+    said = call(VINDEX, "trace", folder, "--ids", golden.prompts_file, "--loss", "--backend", "cpu").stderr
+    check("warning W-TIED: lm_head.weight" in said and "differs" in said, "nothing is said of the stored lm_head:", said)
+
+
 def check_all_families(model_types):
     """No family that the program knows, by what it says of one that it does not, is without a model."""
     golden = trace_golden.Golden(GOLDEN / "llama.json")
@@ -138,6 +147,8 @@ def main():
         for name in CHANGED:
             if name in models:
                 check_changes(trace_golden.Golden(models[name]))
+        if "llama" in models:
+            check_stored_output(trace_golden.Golden(models["llama"]))
         if "deepseek_v3" in models:
             check_threads(trace_golden.Golden(models["deepseek_v3"]))
         if not ONLY:

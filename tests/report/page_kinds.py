@@ -99,9 +99,9 @@ def require_cka(watched, path):
         pick(watched, "cka", "Every layer of A with every layer of B", "Estimator", "cka")
         noise = marks_of(watched, "cka", "Every layer of A with every layer of B", "noise_mark")
         assert len(noise) == int((file["cka"][:] <= file["null_q95"][:]).sum()), f"#cka: {len(noise)} cells within the null"
-        threshold = file.attrs.get("stages_threshold", math.nan)
+        limits = [float(text) for text in file.attrs.get("stages_limits", "").split()] or [math.nan] * len(a)
         adjacent = file["layer/adjacent_cka"][:]
-        require_lines(watched, "cka", "Neighbouring layers of A", {("", x): (adjacent[i], threshold) for i, x in enumerate(a[:-1])})
+        require_lines(watched, "cka", "Neighbouring layers of A", {("", x): (adjacent[i], limits[i]) for i, x in enumerate(a[:-1])})
         matched = file["matched"]
         require_lines(watched, "cka", "Layers at the same relative depth",
                       {("", round(100 * d, 1)): (c, q) for d, c, q in zip(matched["depth"][:], matched["cka"][:], matched["null_q95"][:])})

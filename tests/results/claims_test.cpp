@@ -83,6 +83,7 @@ TEST_F(Claims, AShareIsOneProcesssAndItsRecordTellsTheOthers) {
   store->finish_share(2);
   EXPECT_EQ(record_tags(parts_).size(), static_cast<std::size_t>(kShares));
   EXPECT_EQ(read_status(out_).left, 0);
+  EXPECT_EQ(read_status(out_).state, "finished");  // and not running: nobody does
 }
 
 TEST_F(Claims, AllSharesOfSeveralProcessesMakeTheFileOfOne) {

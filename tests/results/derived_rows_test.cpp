@@ -21,20 +21,6 @@ namespace {
 
 using model::ResultTable;
 
-/// sample_run() with a weighted row for every down_proj, as `--imatrix` adds them.
-RunDescription weighted_run(const SampleOptions& options = {}) {
-  RunDescription run = sample_run(options);
-  const std::vector<model::MatrixRecord> matrices = run.matrices;
-  for (const model::MatrixRecord& matrix : matrices) {
-    if (matrix.role == "down_proj") {
-      run.matrices.push_back(matrix);
-      run.matrices.back().table = ResultTable::kImatrix;
-    }
-  }
-  run.fingerprint.emplace_back("derived.imatrix", "sha256 1");
-  return run;
-}
-
 std::int64_t count_of(const RunDescription& run) {
   return static_cast<std::int64_t>(run.matrices.size());
 }

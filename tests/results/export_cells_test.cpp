@@ -28,12 +28,15 @@ class ExportCells : public ::testing::Test {
     write_cells(path, cell_run(schema));
     return path;
   }
-  /// The weights of a model whose routers know `experts`.
-  std::string weights(std::int64_t experts = 4) {
+  /// The weights of a model whose routers know `experts`; layer `dense` has none.
+  std::string weights(std::int64_t experts = 4, std::int32_t dense = -1) {
     const std::string path = folder_ / "weights.h5";
     RunDescription run = sample_run();
     for (model::MatrixRecord& record : run.matrices) {
       record.rows = record.block == model::Block::kRouter ? experts : record.rows;
+      if (record.layer == dense && record.block == model::Block::kRoutedExpert) {
+        record.block = model::Block::kDenseMlp;
+      }
     }
     write_sample(path, run);
     return path;
@@ -90,6 +93,15 @@ TEST_F(ExportCells, WeightsAloneLeaveTheRestNullWithTheReason) {
   EXPECT_EQ(all["same_model_by"], "none");
 }
 
+TEST_F(ExportCells, C4OfAMixtureLeavesItsDenseLayersOut) {
+  report::export_file(weights(4, 1), "phase-json", folder_ / "phases", true, "matrix",
+                      {.activations = file_of(FileSchema::kActivations)});
+  const Json c4 = phase("phase1_moe_svd_agg.json")["C4"];
+  EXPECT_EQ(c4["layers"], 1);
+  EXPECT_EQ(c4["dense_layers_left_out"], 1);
+  EXPECT_EQ(c4["neuron_variance"]["layers"], 3);
+}
+
 TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   const std::string activations = file_of(FileSchema::kActivations);
   const std::string cka = file_of(FileSchema::kCka);
@@ -116,6 +128,7 @@ TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   EXPECT_EQ(all["C4"]["neuron_variance"]["median"].get<double>(),
             measure::quantile(variances, 0.5));
   EXPECT_TRUE(all["C4"]["median_var64"].is_number());
+  EXPECT_EQ(all["C4"]["neuron_variance"]["layers"], 4);
   EXPECT_EQ(all["C5"]["measured_from"]["file"], cka);
   EXPECT_EQ(all["C5"]["stages"], 1);
   const Json stats = phase("phase3_routing_stats.json");

@@ -6,6 +6,7 @@
 #include "measure/metrics.hpp"
 #include <vindex/error.hpp>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -137,6 +138,35 @@ TEST_F(Export, PhaseFilesGiveQuantilesOverExperts) {
   const auto config = nlohmann::json::parse(read_file(folder_ / "phases/moe_config.json"));
   EXPECT_EQ(config["detected"]["experts"], 3);
   EXPECT_EQ(config["layers"]["0"]["type"], "moe");
+}
+
+// The first layers of many mixtures are dense: their one matrix is no member of the figure.
+TEST_F(Export, C4OfAMixtureIsOfItsExpertsAlone) {
+  const auto make_dense = [&](std::int32_t layer) {
+    for (model::MatrixRecord& matrix : run_.matrices) {
+      if (matrix.layer == layer && matrix.block == model::Block::kRoutedExpert) {
+        matrix.block = model::Block::kDenseMlp;
+      }
+    }
+    const std::string name = fmt::format("dense{}", layer);
+    write_sample(folder_ / (name + ".h5"), run_);
+    report::export_file(folder_ / (name + ".h5"), "phase-json", folder_ / name);
+    return nlohmann::json::parse(read_file(folder_ / (name + "/phase1_moe_svd_agg.json")))["C4"];
+  };
+  const auto mixture = make_dense(0);
+  std::vector<double> values;
+  for (const std::int64_t index : {11, 12, 13}) {
+    values.push_back(sample_numbers(run_, index).values.var_at_k[6]);
+  }
+  EXPECT_EQ(mixture["layers"], 1);
+  EXPECT_EQ(mixture["dense_layers_left_out"], 1);
+  EXPECT_EQ(mixture["matrices"], "routed experts");
+  EXPECT_EQ(mixture["median_var64"].get<double>(), measure::quantile(values, 0.5));
+  EXPECT_EQ(mixture["max_var64"], mixture["min_var64"]);
+  const auto dense = make_dense(1);
+  EXPECT_EQ(dense["layers"], 2);
+  EXPECT_EQ(dense["dense_layers_left_out"], 0);
+  EXPECT_EQ(dense["matrices"], "dense MLPs");
 }
 
 TEST_F(Export, GateVectorsAreFlatInLayerExpertOrder) {

@@ -1,5 +1,5 @@
-// Owns what makes a file look written by a program that knew no digests of text, or changed text
-// and removed them: tests that rewrite text go through it.
+// Owns what makes a file look written by a program that knew no digests, or changed values or
+// text and removed them: tests that rewrite any go through it.
 #pragma once
 
 #include "results/text_digest.hpp"
@@ -8,7 +8,7 @@
 
 namespace vindex::results::testing {
 
-/// Removes every digest of text in an open file.
+/// Removes every digest in an open file.
 inline void forget_digests(hid_t file) {
   const auto forget = [](hid_t object, const char* name, const H5O_info_t* /*info*/,
                          void* /*data*/) -> herr_t {

@@ -1,5 +1,6 @@
 // What lets results files be joined: coordinates on every column, files written before there were
 // any, WeightWatcher's fits where a hand calculation can follow them.
+#include "forget_digests.hpp"
 #include "sample_run.hpp"
 
 #include "report/export.hpp"
@@ -82,6 +83,7 @@ TEST(Coordinates, AFileWithTheFormerDimensionIsValidAndRead) {
   write_sample(path, sample_run());
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   H5Lmove(file, "/tensor/entry", file, "/tensor/tensor", H5P_DEFAULT, H5P_DEFAULT);
+  forget_digests(file);
   H5Fclose(file);
   EXPECT_EQ(validate_file(path), std::vector<std::string>());
   EXPECT_FALSE(ResultsReader(path).description().tensors.empty());

@@ -99,7 +99,7 @@ class QueryTest : public ::testing::Test {
 
 TEST_F(QueryTest, RowsAreThoseOfTheRunInItsOrder) {
   const ResultsFile file(file_);
-  EXPECT_EQ(file.schema_version(), "1.4");
+  EXPECT_EQ(file.schema_version(), "1.5");
   EXPECT_TRUE(file.is_complete());
   EXPECT_EQ(file.attribute("mode"), run_.mode);
   EXPECT_EQ(file.run_text("settings"), run_.settings_json);
@@ -271,7 +271,7 @@ TEST_F(QueryTest, AFileOfALaterMajorVersionIsRefused) {
   edit([](hid_t file) { set_attribute(file, "schema_version", "2.0"); });
   EXPECT_EQ(message_of([&] { (void)ResultsFile{file_}; }),
             "E-RESULTS-VERSION: " + file_ +
-                ": written in schema 2.0, this program knows 1.4; use a newer vindex");
+                ": written in schema 2.0, this program knows 1.5; use a newer vindex");
 }
 
 }  // namespace

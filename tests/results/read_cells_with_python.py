@@ -18,7 +18,7 @@ except ImportError:
 
 WRITE_SAMPLE, FOLDER, PAGE = sys.argv[1:4]
 os.makedirs(FOLDER, exist_ok=True)
-VERSIONS = {"cka": "1.1", "experts": "1.1", "routing": "1.1"}
+VERSIONS = {"cka": "1.2", "experts": "1.2", "routing": "1.1"}
 # The array that stands for its kind, its shape, its scales.
 ARRAYS = {
     "experts": ("group/cosine", (4, 4, 4), ["group/group", "group/expert", "group/expert_other"]),

@@ -73,7 +73,7 @@ def check_h5py(path):
     with h5py.File(path, "r") as f:
         assert f.attrs["Conventions"] == "CF-1.11"
         assert f.attrs["schema_name"] == "vindex-results"
-        assert f.attrs["schema_version"] == "1.4"
+        assert f.attrs["schema_version"] == "1.5"
         assert f.attrs["status"] == "complete"
         matrix = f["matrix"]
         n = int(f.attrs["matrices_total"])

@@ -98,6 +98,19 @@ RunDescription sample_run(const SampleOptions& options) {
   return run;
 }
 
+RunDescription weighted_run(const SampleOptions& options) {
+  RunDescription run = sample_run(options);
+  const std::vector<model::MatrixRecord> matrices = run.matrices;
+  for (const model::MatrixRecord& matrix : matrices) {
+    if (matrix.role == "down_proj") {
+      run.matrices.push_back(matrix);
+      run.matrices.back().table = model::ResultTable::kImatrix;
+    }
+  }
+  run.fingerprint.emplace_back("derived.imatrix", "sha256 1");
+  return run;
+}
+
 ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   const model::MatrixRecord& matrix = run.matrices.at(static_cast<std::size_t>(index));
   const std::int64_t p = std::min(matrix.rows, matrix.cols);

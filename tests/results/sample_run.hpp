@@ -26,6 +26,9 @@ struct SampleOptions {
 /// tensors also hold a norm without a matrix.
 RunDescription sample_run(const SampleOptions& options = {});
 
+/// sample_run() with a weighted row for every down_proj, as `--imatrix` adds them.
+RunDescription weighted_run(const SampleOptions& options = {});
+
 /// What a back end would have found for matrix `index`: a spectrum that differs from row to row,
 /// moments that agree with it.
 ResultRow sample_row(const RunDescription& run, std::int64_t index);

@@ -43,11 +43,11 @@ class Sampled : public ::testing::Test {
   void make_older(const char* version = "1.1",
                   const std::vector<std::string>& columns = {"theta", "theta_null", "signal",
                                                              "rank_edge", "rank_gd"},
-                  const std::vector<std::string>& of_tensors = {}) const {
+                  const std::vector<std::string>& of_tensors = {}, bool in_both = false) const {
     const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     for (const std::string& name : columns) {
       EXPECT_GE(H5Ldelete(file, ("/matrix/" + name).c_str(), H5P_DEFAULT), 0);
-      if (!of_tensors.empty()) {
+      if (in_both || !of_tensors.empty()) {
         EXPECT_GE(H5Ldelete(file, ("/tensor/" + name).c_str(), H5P_DEFAULT), 0);
       }
     }
@@ -142,7 +142,7 @@ TEST_F(Sampled, AFileOf13HasAnglesAndNoScales) {
   std::filesystem::remove_all(file_ + ".parts");
   make_older("1.3",
              {"z_modulus", "z_modulus_null", "z_modulus_null_sd", "csci", "csci_null_sd",
-              "z_modulus_signflip", "csci_signflip"},
+              "z_modulus_signflip", "csci_signflip", "csci_permuted", "csci_permuted_sd"},
              {"z_reason"});
   EXPECT_EQ(validate_file(file_), std::vector<std::string>());
   {
@@ -163,6 +163,56 @@ TEST_F(Sampled, AFileOf13HasAnglesAndNoScales) {
   }
   EXPECT_GE(older, half);
   EXPECT_GT(complete, 0);
+}
+
+TEST_F(Sampled, AFileOf14HasNoPermutations) {
+  run_ = sample_run({.rows = 16, .cols = 32, .sampled = true});
+  const auto half = static_cast<std::int64_t>(run_.matrices.size() / 2);
+  {
+    const auto store = open_run_store(file_, run_, {}, false);
+    measure_rows(*store, run_, 0, half);
+    store->publish_file();
+  }
+  std::filesystem::remove_all(file_ + ".parts");
+  make_older("1.4", {"csci_permuted", "csci_permuted_sd"}, {}, true);
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  {
+    const auto store = open_run_store(file_, run_, {}, false);
+    EXPECT_TRUE(store->done()[0]);
+    measure_rows(*store, run_, half, static_cast<std::int64_t>(run_.matrices.size()));
+    store->publish_file();
+  }
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  EXPECT_TRUE(has_column("csci_permuted"));
+  EXPECT_FALSE(std::isnan(ResultsFile(file_).numbers("csci", std::vector<std::int64_t>{0})[0]));
+}
+
+// The errors of drawn nulls stand beside the rows, a row for each shape.
+TEST_F(Sampled, ThinShapesHaveTheErrorsOfTheirNulls) {
+  run_ = sample_run({.rows = 16, .cols = 32});
+  write_sample(file_, run_);
+  EXPECT_EQ(validate_file(file_), std::vector<std::string>());
+  const hid_t file = H5Fopen(file_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  const auto column = [file](const char* path) {
+    const hid_t dataset = H5Dopen(file, path, H5P_DEFAULT);
+    const hid_t space = H5Dget_space(dataset);
+    std::vector<double> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+    EXPECT_GE(H5Dread(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    return values;
+  };
+  const std::vector<double> p = column("/null/p");
+  const std::vector<double> n = column("/null/n");
+  const std::vector<double> errors = column("/null/stable_rank_null_error");
+  ASSERT_FALSE(p.empty());
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    EXPECT_EQ(errors.at(i), measure::null_errors(
+                                static_cast<std::int64_t>(p[i]),
+                                static_cast<std::int64_t>(n.at(i)))[measure::Metric::kStableRank]);
+    EXPECT_GT(errors.at(i), 0.0);
+  }
+  EXPECT_GE(H5Fclose(file), 0);
 }
 
 TEST_F(Sampled, WorkersAndMergeGiveTheSameColumns) {

@@ -141,10 +141,10 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
       ++removed;
     }
   }
-  EXPECT_EQ(removed, 9);
+  EXPECT_EQ(removed, 11);
   forget_digests(file);
   H5Fclose(file);
-  EXPECT_TRUE(is_reported(path));  // of 1.1 they would be missing
+  EXPECT_TRUE(is_reported(path));  // of 1.2 they would be missing
   const hid_t again = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   set_text_attribute(again, "schema_version", "1.0");
   H5Fclose(again);
@@ -152,6 +152,25 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   EXPECT_NO_THROW(report::cells_text(read_shown_cells(path), 80));
   merge_parts({path}, folder / "merged.h5");
   EXPECT_EQ(validate_file(folder / "merged.h5"), std::vector<std::string>{});
+}
+
+// Before version 1.2 the stages of a CKA followed from another rule.
+TEST(SchemaMinor, StagesOfAnOlderFileAreTakenAsTheyAre) {
+  const TestFolder folder;
+  const std::string path = folder / "out.h5";
+  write_cells(path, cell_run(FileSchema::kCka));
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t attribute = H5Aopen(file, "stages", H5P_DEFAULT);
+  const std::int64_t stages = 3;
+  EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &stages), 0);
+  H5Aclose(attribute);
+  forget_digests(file);
+  H5Fclose(file);
+  EXPECT_TRUE(is_reported(path));
+  const hid_t again = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  set_text_attribute(again, "schema_version", "1.1");
+  H5Fclose(again);
+  EXPECT_EQ(validate_file(path), std::vector<std::string>{});
 }
 
 }  // namespace

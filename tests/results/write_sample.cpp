@@ -1,5 +1,6 @@
 // Writes the sample results file for checks in other languages: write_sample PATH KIND, where KIND
-// is default, fast, experts, cka, activations or routing
+// is default, fast, weighted (with rows of `--imatrix`), experts, cka, activations, routing or
+// trace
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
@@ -9,8 +10,9 @@
 
 int main(int count, char** arguments) {
   if (count != 3) {
-    std::fputs("usage: write_sample PATH default|fast|experts|cka|activations|routing|trace\n",
-               stderr);
+    std::fputs(
+        "usage: write_sample PATH default|fast|weighted|experts|cka|activations|routing|trace\n",
+        stderr);
     return 64;
   }
   try {
@@ -25,13 +27,15 @@ int main(int count, char** arguments) {
       }
     }
     vindex::results::testing::SampleOptions options;
-    options.mode = arguments[2];
+    const bool is_weighted = arguments[2] == std::string("weighted");
+    options.mode = is_weighted ? "default" : arguments[2];
     options.sign_flip_draws = 4;
     options.vectors = options.mode == "fast" ? 0 : 4;
     options.rows = 96;
     options.cols = 80;
-    vindex::results::testing::write_sample(arguments[1],
-                                           vindex::results::testing::sample_run(options));
+    vindex::results::testing::write_sample(
+        arguments[1], is_weighted ? vindex::results::testing::weighted_run(options)
+                                  : vindex::results::testing::sample_run(options));
   } catch (const std::exception& error) {
     std::fputs(error.what(), stderr);
     return 70;

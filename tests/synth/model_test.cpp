@@ -46,7 +46,7 @@ TEST(MakeModel, BytesAreThoseOfEveryMachine) {
   const std::map<std::string, std::string> pinned = {
       {"kimi-k2-mini", "31f56660de795fe942a015dee644801e4aca8a3ec6ff59a1578dd66eae54e24d"},
       {"kimi-k2-mini-int4", "e32b2090244e6f1724ddb791c8811ddb191ad99317b5f493edfde417dad5a487"},
-      {"kimi-k2-mini-q8_0", "ff3dab9bd7785b69c8f10e909e9ed2af22986206298b5b47609a10bbdc1ad36f"},
+      {"kimi-k2-mini-q8_0", "b7c305fc4622910256df76101ba18df28231ab60942d3a2c5ba338804bc25478"},
       {"layer:2x300x4100:bf16:powerlaw",
        "00344291ae1b73238225faac1233d3a6d035d3338f7062085161ac11e6286242"},
       {"layer:2x300x4100:bf16:trained",

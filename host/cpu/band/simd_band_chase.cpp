@@ -16,6 +16,7 @@
 #include "simd_band_reduction.hpp"
 
 #include "core/integers.hpp"
+#include "core/negligible.hpp"
 #include "core/stop.hpp"
 #include "cpu/simd_lanes.hpp"
 #include <vindex/error.hpp>
@@ -120,7 +121,7 @@ class Chase {
     double beta = alpha;
     double inverse = 0.0;
     reflector.tau = 0.0;
-    if (rest > 0.0) {
+    if (!(rest < kNegligibleSquare<double>)) {  // not-a-number goes on
       const double length = std::sqrt(alpha * alpha + rest);
       beta = alpha > 0.0 ? -length : length;
       inverse = 1.0 / (alpha - beta);

@@ -16,6 +16,7 @@
 
 #include "simd_band_reduction.hpp"
 
+#include "core/negligible.hpp"
 #include "cpu/simd_lanes.hpp"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ class BandPanel {
       T beta = alpha;
       T inverse = T{0};
       T tau = T{0};
-      if (norm_squared > 0.0) {
+      if (!(norm_squared < kNegligibleSquare<T>)) {  // not-a-number goes on
         const double length = std::sqrt(wide_alpha * wide_alpha + norm_squared);
         const double wide_beta = wide_alpha > 0.0 ? -length : length;
         beta = static_cast<T>(wide_beta);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace vindex::cpu {
@@ -20,13 +21,16 @@ namespace {
 
 template <typename T>
 double norm_squared(const T* gram, std::int64_t p) {
-  // Lanes of their own: the order of additions is fixed, and no addition waits for the one before.
+  // Column by column, as one running sum of p^2 / 2 terms would round by more than a spectrum may
+  // miss it (measure/spectrum_checks.hpp). Lanes of their own: the order of additions is fixed, and
+  // no addition waits for the one before.
   constexpr std::int64_t kLanes = 8;
-  std::array<double, kLanes> lanes{};
-  double diagonal = 0.0;
+  double total = 0.0;
+  double lost = 0.0;  // by the last addition of a column
   for (std::int64_t j = 0; j < p; ++j) {
     const T* const column = gram + j * p;
-    diagonal += static_cast<double>(column[j]) * static_cast<double>(column[j]);
+    const auto diagonal = static_cast<double>(column[j]);
+    std::array<double, kLanes> lanes{};
     std::int64_t i = 0;
     for (; i + kLanes <= j; i += kLanes) {
       for (std::int64_t lane = 0; lane < kLanes; ++lane) {
@@ -37,12 +41,13 @@ double norm_squared(const T* gram, std::int64_t p) {
     for (; i < j; ++i) {
       lanes[0] += static_cast<double>(column[i]) * static_cast<double>(column[i]);
     }
+    const double above = std::accumulate(lanes.begin(), lanes.end(), 0.0);
+    const double sum = diagonal * diagonal + 2.0 * above - lost;
+    const double next = total + sum;
+    lost = (next - total) - sum;
+    total = next;
   }
-  double above = 0.0;
-  for (const double lane : lanes) {
-    above += lane;
-  }
-  return 2.0 * above + diagonal;
+  return total;
 }
 
 template <typename T>

@@ -17,13 +17,16 @@
 #include "core/stop.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/workspace.hpp"
+#include "measure/judgement.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 namespace vindex::cpu {
 namespace {
@@ -157,9 +160,14 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
   Factor core = core_of(chain, stop);
   throw_if_stopped(stop);
   double sum_squares = 0.0;
-  for (double& value : core.values) {
-    value *= scale;
-    sum_squares += value * value;
+  for (std::int64_t i = 0; i < core.rows; ++i) {
+    double of_row = 0.0;
+    for (double& value :
+         std::span(core.values).subspan(as_size(i * core.cols), as_size(core.cols))) {
+      value *= scale;
+      of_row += value * value;
+    }
+    sum_squares += of_row;
   }
   if (!std::isfinite(sum_squares)) {
     report.status = measure::Status::kNotFinite;
@@ -181,14 +189,15 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
     report.reason = "the iteration for the singular values of the core did not converge";
     return report;
   }
-  double sum = 0.0;
-  for (const double value : report.sigma) {
-    sum += value * value;
-  }
-  report.check_trace = std::abs(sum - sum_squares) / sum_squares;
-  // Products, QR of the factors and the bidiagonal form, each to a few p eps64.
-  report.sigma_error = 50.0 * static_cast<double>(core.rows) * 0x1p-52 * report.sigma.front();
+  report.sigma_error = product_error(chain, scale);
   report.status = measure::Status::kMeasured;
+  const std::vector<double> errors(report.sigma.size(), report.sigma_error);
+  const measure::SpectrumChecks checks = measure::check_spectrum(
+      report.sigma, errors, {.sum_squares = sum_squares, .p = core.rows, .n = core.rows});
+  report.check_trace = checks.trace;
+  if (checks.refute()) {
+    measure::take_refuted(checks, report);
+  }
   return report;
 }
 

@@ -87,23 +87,20 @@ SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::i
                                 : filtered_vectors(reader, plan, change, count, workspace, report);
   const Projection projection =
       project(reader, plan, change, std::move(start), count, true, workspace, report.seconds_eigen);
-  std::vector<double> residual_norms;
-  for (std::int64_t j = 0; j < count; ++j) {
-    residual_norms.push_back(
-        blas::blas().cblas_dnrm2(static_cast<int>(p), projection.residual.data() + j * p, 1));
-  }
   const auto columns = [count](const WorkArray<double>& array, std::int64_t length) {
     return std::span<const double>(array.data(), static_cast<std::size_t>(count * length));
   };
-  return singular_triplets({.basis = columns(projection.basis, p),
-                            .image = columns(projection.image, n),
-                            .residual_norms = residual_norms,
-                            .short_side = p,
-                            .long_side = n,
-                            .count = count,
-                            .short_is_right = plan.row_slabs != transposed,
-                            .scale_exponent = change.scale_exponent},
-                           wanted);
+  return singular_triplets(
+      {.basis = columns(projection.basis, p),
+       .image = columns(projection.image, n),
+       .residuals = columns(projection.residual, p),
+       .sum_squares = std::ldexp(reader.moments().sum_squares, 2 * change.scale_exponent),
+       .short_side = p,
+       .long_side = n,
+       .count = count,
+       .short_is_right = plan.row_slabs != transposed,
+       .scale_exponent = change.scale_exponent},
+      wanted);
 }
 
 }  // namespace vindex::cpu

@@ -110,6 +110,13 @@ std::vector<double> TopProbe::top_of(std::span<const double> band, std::int64_t 
              workspace_.stop());
   tridiagonal_eigenvalues(all.first(count), all.subspan(count, count), values, best_simd_level(),
                           workspace_.stop());
+  if (corner.empty()) {
+    band_trace_ = band_norm_squared_ = 0.0;
+    for (const double value : values) {
+      band_trace_ += unit_ * value;
+      band_norm_squared_ += unit_ * value * (unit_ * value);
+    }
+  }
   std::vector<double> top(values.rbegin(), values.rbegin() + kFastValues);
   for (double& value : top) {
     value *= unit_;
@@ -210,6 +217,27 @@ bool TopProbe::wants_rest(std::span<const double> band, std::int64_t columns) {
   return guess <= kPromising;
 }
 
+void TopProbe::add_rest(std::span<const double> band, std::int64_t columns, std::int64_t order) {
+  rest_trace_ = rest_norm_squared_ = 0.0;
+  for (std::int64_t j = 0; j < kBand; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) {
+      const double value = unit_ * coupling(band, columns, i, j);
+      rest_norm_squared_ += 2.0 * value * value;
+    }
+  }
+  for (std::int64_t i = 0; i < order; ++i) {
+    const float* const row = request_.room + i * order;
+    const double diagonal = unit_ * static_cast<double>(row[i]);
+    double left = 0.0;
+    for (std::int64_t j = 0; j < i; ++j) {
+      const double value = unit_ * static_cast<double>(row[j]);
+      left += value * value;
+    }
+    rest_trace_ += diagonal;
+    rest_norm_squared_ += diagonal * diagonal + 2.0 * left;
+  }
+}
+
 float* TopProbe::room_for_rest(std::int64_t order) {
   expects(order <= request_.order, "room for what is left");
   return request_.room;
@@ -217,6 +245,7 @@ float* TopProbe::room_for_rest(std::int64_t order) {
 
 bool TopProbe::is_enough(std::span<const double> band, std::int64_t columns, std::int64_t order) {
   next_look_ = columns + 2 * kBand;
+  add_rest(band, columns, order);
   const double limit = lower_.back() / unit_;
   float* const rest = request_.room;
   for (std::int64_t i = 0; i < order; ++i) {

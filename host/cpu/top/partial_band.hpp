@@ -58,12 +58,18 @@ class TopProbe final : public TridiagonalProbe {
   const std::vector<double>& upper() const { return upper_; }
   double passes_norm_squared() const { return passes_; }
   const measure::SquareErrors& errors() const { return errors_; }
+  /// Trace and squared norm of the band's part, by the eigenvalues found of it, with all that is
+  /// beside it: those of the whole matrix but for rounding.
+  double trace() const { return band_trace_ + rest_trace_; }
+  double norm_squared() const { return band_norm_squared_ + rest_norm_squared_; }
 
  private:
   /// Eigenvalues of the band with `corner` added to its last block, the largest ones, descending.
   std::vector<double> top_of(std::span<const double> band, std::int64_t columns,
                              std::span<const double> corner);
   void set_passes(std::span<const double> band, std::int64_t columns);
+  /// Sums over what is left, of `order`, and over what couples it to the band.
+  void add_rest(std::span<const double> band, std::int64_t columns, std::int64_t order);
   /// How much wider the bounds are than they may be; at most 1 is enough.
   double excess() const;
   void plan_next_look(std::int64_t columns, double excess);
@@ -78,6 +84,8 @@ class TopProbe final : public TridiagonalProbe {
   std::vector<double> lower_, upper_;
   measure::SquareErrors errors_;
   double passes_ = 0.0;
+  double band_trace_ = 0.0, band_norm_squared_ = 0.0;  ///< of the eigenvalues behind lower_
+  double rest_trace_ = 0.0, rest_norm_squared_ = 0.0;  ///< of C and, twice, E
 };
 
 }  // namespace vindex::cpu

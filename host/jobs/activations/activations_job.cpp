@@ -79,7 +79,7 @@ engine::RowFacts ActivationsJob::facts(std::int64_t row) const {
   engine::RowFacts facts;
   const model::MatrixRecord* record = dumped(row);
   if (record != nullptr) {
-    facts.name = printable(record->tensor);
+    facts.name = escaped(record->tensor);
     facts.cost = static_cast<double>(record->rows) * static_cast<double>(record->cols) *
                  (is_logits(*record) ? 8.0 : static_cast<double>(record->cols));
   }

@@ -63,8 +63,9 @@ void check_cka_file(results::FileChecker& checker) {
     require(cka[i] == matched[i].cka || (std::isnan(cka[i]) && std::isnan(matched[i].cka)),
             "/matched/cka: not the value of /cka");
   }
-  // Before version 1.1 they followed from the values alone, and there is none to compare with.
-  if (const auto& stages = findings.stages) {
+  // Before version 1.2 they followed from another rule, and there is none to compare with.
+  const std::string version = file.text_attribute("/", "schema_version");
+  if (const auto& stages = findings.stages; stages && results::minor_version(version) >= 2) {
     require(
         file.has_attribute("/", "stages") && file.integer_attribute("/", "stages") == stages->count,
         "/: stages is missing, or not what the CKA of neighbours gives");
@@ -100,7 +101,8 @@ std::string stages_text(const CkaFindings& findings) {
            "standard error over prompts";
   }
   if (findings.stage_breaks.empty()) {
-    return "stages of A: 1 (every layer is like the next one, within 3 standard errors)";
+    return "stages of A: 1 (the CKA of no layer and the next one lies below the trend of its "
+           "neighbours by 3 standard errors)";
   }
   return fmt::format("stages of A: {} (breaks behind layers {})", findings.stages->count,
                      fmt::join(findings.stage_breaks, ", "));
@@ -120,7 +122,7 @@ Json cka_members(const CkaFindings& findings) {
   }
   members["stages"] = findings.stages ? Json{{"count", findings.stages->count},
                                              {"breaks", findings.stage_breaks},
-                                             {"threshold", findings.stages->threshold},
+                                             {"limits", findings.stages->limits},
                                              {"median", findings.stages->median},
                                              {"mad", findings.stages->mad}}
                                       : Json(nullptr);
@@ -149,7 +151,7 @@ results::Summary cka_summary(const results::ShownCells& shown) {
 results::Schema cka_schema() {
   return {.id = results::FileSchema::kCka,
           .name = "vindex-cka",
-          .version = "1.1",
+          .version = "1.2",
           .rows = "layers",
           .verb = "cka",
           .table = "/layer",

@@ -3,7 +3,9 @@
 
 #include "cka_cells.hpp"
 
-#include "measure/cka.hpp"
+#include "core/constants.hpp"
+#include "core/text_parts.hpp"
+#include "measure/layer_statistics.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -81,6 +83,24 @@ results::SideTable matched_table(const std::vector<MatchedLayer>& matched) {
   return table;
 }
 
+/// Six digits: to be drawn and read; breaks are judged before.
+std::string limits_text(const std::vector<double>& limits) {
+  std::string text;
+  for (const double limit : limits) {
+    text += fmt::format("{}{:.6g}", text.empty() ? "" : " ", limit);
+  }
+  return text;
+}
+
+std::vector<double> limits_of(const std::string& text) {
+  std::vector<double> limits;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    limits.push_back(whole_number<double>(word).value_or(kNaN));
+  }
+  return limits;
+}
+
 /// Column `name` of `table`; both are ours.
 template <typename T>
 const std::vector<T>& column_of(const results::SideTable& table, std::string_view name) {
@@ -109,7 +129,7 @@ results::Beside beside_of(const CkaFindings& findings) {
   if (const auto& stages = findings.stages) {
     beside.attributes = {
         {"stages", stages->count},
-        {"stages_threshold", stages->threshold},
+        {"stages_limits", limits_text(stages->limits)},
         {"stages_median", stages->median},
         {"stages_mad", stages->mad},
         {"stages_breaks", fmt::format("{}", fmt::join(findings.stage_breaks, " "))}};
@@ -131,15 +151,15 @@ CkaFindings findings_of(const results::Beside& beside) {
                                 .p = number("p")});
   }
   if (!beside.attributes.empty()) {
-    const auto number = [&](std::size_t i) {
-      return std::get<double>(beside.attributes.at(i).value);
+    const auto text = [&](std::size_t i) -> const std::string& {
+      return std::get<std::string>(beside.attributes.at(i).value);
     };
     measure::Stages& stages = findings.stages.emplace();
     stages.count = std::get<std::int64_t>(beside.attributes.at(0).value);
-    stages.threshold = number(1);
-    stages.median = number(2);
-    stages.mad = number(3);
-    std::istringstream breaks(std::get<std::string>(beside.attributes.at(4).value));
+    stages.limits = limits_of(text(1));
+    stages.median = std::get<double>(beside.attributes.at(2).value);
+    stages.mad = std::get<double>(beside.attributes.at(3).value);
+    std::istringstream breaks(text(4));
     for (std::int32_t layer = 0; breaks >> layer;) {
       findings.stage_breaks.push_back(layer);
     }

@@ -2,7 +2,7 @@
 // the same relative depths (/matched/), and the stages of A (attributes of the root).
 #pragma once
 
-#include "measure/layer_statistics.hpp"
+#include "measure/stages.hpp"
 #include "results/bulk_source.hpp"
 #include "results/description.hpp"
 #include "results/table_writer.hpp"
@@ -33,8 +33,9 @@ CkaFindings cka_findings(const results::FileDescription& description,
                          std::span<const results::StoredRow* const> rows,
                          results::BulkSource& bulk);
 
-/// The same as a file says it beside its rows: /matched/ and the attributes stages,
-/// stages_threshold, stages_median, stages_mad and stages_breaks (layers, separated by spaces).
+/// The same as a file says it beside its rows: /matched/ and the attributes stages, stages_limits
+/// (of every layer but the last, separated by spaces), stages_median, stages_mad and stages_breaks
+/// (layers, likewise).
 results::Beside beside_of(const CkaFindings& findings);
 /// What `beside`, made by beside_of(), was made of, but for the places of stages->breaks.
 CkaFindings findings_of(const results::Beside& beside);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -54,10 +53,10 @@ bool cut_alike(const std::vector<model::PromptRows>& a, const std::vector<model:
 }
 
 /// Prompts of one length together.
-measure::Strata equal_lengths(const std::vector<engine::RowRun>& groups) {
+measure::Strata equal_lengths(const std::vector<std::int64_t>& lengths) {
   std::map<std::int64_t, std::vector<std::int64_t>> by_length;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    by_length[groups[group].count].push_back(static_cast<std::int64_t>(group));
+  for (std::size_t prompt = 0; prompt < lengths.size(); ++prompt) {
+    by_length[lengths[prompt]].push_back(static_cast<std::int64_t>(prompt));
   }
   measure::Strata strata;
   for (auto& [length, members] : by_length) {
@@ -68,33 +67,12 @@ measure::Strata equal_lengths(const std::vector<engine::RowRun>& groups) {
   return strata;
 }
 
-/// Prompts of similar length together: kSimilarPrompts or more, those of one length never apart.
-measure::Strata similar_lengths(const std::vector<std::int64_t>& lengths) {
-  std::vector<std::int64_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  const auto length = [&](std::int64_t prompt) {
-    return lengths[static_cast<std::size_t>(prompt)];
-  };
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t one, std::int64_t other) {
-    return length(one) < length(other);
-  });
-  measure::Strata strata;
-  for (const std::int64_t prompt : order) {
-    if (strata.empty() || (strata.back().size() >= kSimilarPrompts &&
-                           length(strata.back().back()) != length(prompt))) {
-      strata.emplace_back();
-    }
-    strata.back().push_back(prompt);
+std::vector<std::int64_t> lengths_of(const std::vector<model::PromptRows>& prompts) {
+  std::vector<std::int64_t> lengths;
+  for (const model::PromptRows& prompt : prompts) {
+    lengths.push_back(prompt.count);
   }
-  if (strata.size() > 1 && strata.back().size() < kSimilarPrompts) {
-    std::vector<std::int64_t>& before = strata[strata.size() - 2];
-    before.insert(before.end(), strata.back().begin(), strata.back().end());
-    strata.pop_back();
-  }
-  for (std::vector<std::int64_t>& members : strata) {
-    std::sort(members.begin(), members.end());
-  }
-  return strata;
+  return lengths;
 }
 
 /// One row for each token.
@@ -113,12 +91,15 @@ ComparedRows token_rows(const model::Dump& a, const model::Dump& b, bool same) {
   for (const model::PromptRows& prompt : rows.prompts_a) {
     rows.groups.push_back({prompt.first, prompt.count});
   }
-  if (!rows.by_prompt) {
-    for (std::int64_t i = 0; i < rows.count; ++i) {
-      rows.groups.push_back({i, 1});
-    }
+  if (rows.by_prompt) {
+    rows.strata = equal_lengths(lengths_of(rows.prompts_a));
+    return rows;
   }
-  rows.strata = equal_lengths(rows.groups);
+  std::vector<std::int64_t>& all = rows.strata.emplace_back();
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    rows.groups.push_back({i, 1});
+    all.push_back(i);
+  }
   return rows;
 }
 
@@ -150,11 +131,11 @@ ComparedRows prompt_rows(const model::Dump& a, const model::Dump& b, engine::Poo
     refuse(fmt::format("{} has {} prompts, {} has {}: dump the same prompts with both models",
                        name_of(a), a.prompts.size(), name_of(b), b.prompts.size()));
   }
-  std::vector<std::int64_t> lengths;
-  for (std::size_t i = 0; i < rows.prompts_a.size(); ++i) {
-    lengths.push_back(rows.prompts_a[i].count + rows.prompts_b[i].count);
+  rows.strata = equal_lengths(lengths_of(rows.prompts_a));
+  measure::Strata of_lengths_b = equal_lengths(lengths_of(rows.prompts_b));
+  if (measure::log_orders(of_lengths_b) > measure::log_orders(rows.strata)) {
+    rows.strata = std::move(of_lengths_b);
   }
-  rows.strata = similar_lengths(lengths);
   return rows;
 }
 
@@ -171,8 +152,9 @@ std::string few_orders(const ComparedRows& rows) {
   }
   return fmt::format(
       "no permutations: prompts change places with prompts of the same length, and {} of {} have "
-      "one with others, which leaves {:.0f} orders of {:.0f} needed: {}",
-      movable, rows.groups.size(), orders, measure::kMinOrders, kPoolAdvice);
+      "one with others, which leaves {:.0f} orders of {:.0f} needed: dump more prompts, or prompts "
+      "that are cut to a few lengths",
+      movable, rows.groups.size(), orders, measure::kMinOrders);
 }
 
 engine::Pooling parse_pooling(const std::string& text) {

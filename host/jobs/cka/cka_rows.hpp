@@ -20,15 +20,16 @@ struct ComparedRows {
   /// prompts or each is a row.
   std::vector<engine::RowRun> groups;
   bool by_prompt = false;  ///< groups are prompts, which the jackknife needs
-  /// Groups that permutations exchange with each other. Of tokens: prompts of one length, since a
-  /// longer one would shift all rows behind it, and rows of different prompts would stand beside
-  /// each other. Of pooled rows: prompts of similar length (kSimilarPrompts or more), whose means
-  /// are about as certain. Rows without prompts: all.
+  /// Groups that permutations exchange with each other: prompts of one length; rows without
+  /// prompts: all. Of tokens because a longer prompt would shift all rows behind it, and rows of
+  /// different prompts would stand beside each other. Of pooled rows because they depend on the
+  /// length of their prompt in any model (a first token weighs 1 / length in a mean, the last one
+  /// has a position, means of few tokens scatter more): exchanging unlike lengths takes that
+  /// likeness from the null, and leaves it in the estimate. Where the two sides have other lengths
+  /// (other tokenizers) equal ones of one side are enough: given its lengths, its rows are
+  /// exchangeable whatever the other's are. The side that leaves more orders is taken.
   measure::Strata strata;
 };
-
-/// Prompts of a stratum of pooled rows, at least, where there are as many.
-inline constexpr std::size_t kSimilarPrompts = 8;
 
 /// Why permutations of `rows` are none, and what to do; empty where there are enough orders.
 std::string few_orders(const ComparedRows& rows);

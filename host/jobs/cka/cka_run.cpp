@@ -192,7 +192,7 @@ std::string note_of_orders(const ComparedRows& rows, const CkaShape& shape) {
     return fmt::format(
         "note: only {} of {} prompts share a length with others; the rest stays in place in every "
         "permutation, so that null_mean and null_q95 lie nearer to cka than without a relation "
-        "(p holds; --pool moves all of them)",
+        "(p holds; prompts cut to a few lengths would move)",
         movable, rows.groups.size());
   }
   const double orders = std::exp(measure::log_orders(rows.strata));

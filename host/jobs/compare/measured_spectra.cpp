@@ -104,7 +104,7 @@ const std::vector<std::pair<std::string, std::string>>& MeasuredSpectra::fingerp
 const std::string& MeasuredSpectra::digest() const { return state_->digest; }
 
 const MeasuredSpectrum* MeasuredSpectra::find(const std::string& tensor, std::int32_t slice) const {
-  const auto found = state_->spectra.find(results::row_key(printable(tensor), slice));
+  const auto found = state_->spectra.find(results::row_key(escaped(tensor), slice));
   return found == state_->spectra.end() ? nullptr : &found->second;
 }
 

@@ -74,7 +74,8 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
     refuse_input_as_output(files, output);
     require_free_target(output, replace);
   }
-  const model::ModelIndex index = model::index_model(files);
+  // Tied or not, a tensor is decoded as it is stored.
+  const model::ModelIndex index = model::index_model(files, {.tied = model::TiedOutput::kKeep});
   const auto tensor =
       std::find_if(index.tensors.begin(), index.tensors.end(),
                    [&](const model::TensorRecord& record) { return record.name == name; });

@@ -254,9 +254,13 @@ class AdapterFile final : public PatchFile {
         continue;
       }
       if (!record.unsupported.empty()) {
+        const std::string where =
+            fmt::format("{}: {}", printable(files_.path), model::matrix_name(record));
+        if (record.is_malformed) {
+          throw FormatError("E-ADAPTER-PAIR", where, record.unsupported);
+        }
         throw ConfigurationError("E-ADAPTER-PAIR",
-                                 fmt::format("{}: {}: {}", printable(files_.path),
-                                             model::matrix_name(record), record.unsupported));
+                                 fmt::format("{}: {}", where, record.unsupported));
       }
       const std::size_t at = record.tensor.rfind('@');
       adapters.insert(at == std::string::npos ? std::string() : record.tensor.substr(at + 1));

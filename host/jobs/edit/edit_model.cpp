@@ -11,6 +11,7 @@
 #include "engine/matrix_loader.hpp"
 #include "engine/matrix_pass.hpp"
 #include "input/model_store.hpp"
+#include "model/model_config.hpp"
 #include "model/selection.hpp"
 #include <vindex/error.hpp>
 
@@ -20,6 +21,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace vindex::edit {
@@ -48,7 +50,7 @@ class Editing {
   explicit Editing(const EditSettings& settings)
       : settings_(settings),
         files_(open_for(settings)),
-        index_(model::index_model(files_)),
+        index_(model::index_model(files_, {.tied = model::TiedOutput::kKeep})),
         watch_(files_) {}
 
   EditResult run() {
@@ -58,6 +60,7 @@ class Editing {
     require_outputs(settings_, files_);
     const bool wants_model = !settings_.output.empty() && !settings_.as_lora;
     find_targets_of();
+    warn_of_stored_output(result);
     require_adaptable(settings_, files_, index_, targets_);
     require_decodable(wants_model);
     if (settings_.verb == EditVerb::kDelete) {
@@ -111,6 +114,31 @@ class Editing {
       for (const PatchEntry& entry : experts_->fitted(outline)) {
         add_target(entry);
       }
+    }
+  }
+
+  /// Whoever edits the embedding of a model with one matrix for both ends expects other logits.
+  void warn_of_stored_output(EditResult& result) const {
+    std::vector<Warning> unused;
+    const model::Claims claims(files_, unused);
+    const auto is = [](const model::MatrixRecord& matrix, std::string_view role) {
+      return matrix.layer == -1 && matrix.role == role;
+    };
+    const auto output = std::find_if(index_.matrices.begin(), index_.matrices.end(),
+                                     [&](const auto& matrix) { return is(matrix, "lm_head"); });
+    const auto target = std::find_if(targets_.begin(), targets_.end(), [&](const auto* matrix) {
+      return is(*matrix, "embed_tokens");
+    });
+    const bool edits_output =
+        std::any_of(targets_.begin(), targets_.end(),
+                    [&](const auto* matrix) { return is(*matrix, "lm_head"); });
+    if (output != index_.matrices.end() && target != targets_.end() && !edits_output &&
+        claims.boolean({"tie_word_embeddings"}, {}).value_or(false)) {
+      result.warnings.push_back(
+          {"W-TIED", fmt::format("{} is edited, but {} is stored too although the configuration "
+                                 "ties them, and stays as it is: logits are made by the stored "
+                                 "one",
+                                 model::matrix_name(**target), model::matrix_name(*output))});
     }
   }
 

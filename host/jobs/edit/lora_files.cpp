@@ -3,6 +3,7 @@
 
 #include "core/integers.hpp"
 #include "core/json_document.hpp"
+#include "core/secrets.hpp"
 #include "gguf/writer.hpp"
 #include "write/safetensors_writer.hpp"
 #include <vindex/error.hpp>
@@ -218,7 +219,7 @@ void write_peft_adapter(write::OutputFolder& folder, const std::vector<AdaptedMa
     writer.write(i, 0, std::as_bytes(std::span(factors[i].values)));
   }
   writer.finish();
-  const Json config = {{"base_model_name_or_path", base_model},
+  const Json config = {{"base_model_name_or_path", without_secrets(base_model)},
                        {"bias", "none"},
                        {"fan_in_fan_out", all_transposed},
                        {"inference_mode", true},

@@ -80,11 +80,11 @@ class PatchFile {
 /// Opens a patch or an adapter: a file, or the folder of one. An adapter's scale (alpha / r,
 /// rslora, patterns; model/index_model) is in the factors. Whole tensors beside the factors that
 /// hold what `base` holds already (PEFT saves embeddings that it adapts) are left out. What `base`
-/// refers to must outlive the file. Errors: FormatError E-PATCH-* (65) for what is neither;
-/// ConfigurationError (78) E-ADAPTER-DORA for magnitudes, which are no sum, E-ADAPTER-VARIANT for
-/// what else is none, E-ADAPTER-PAIR for factors that cannot be read, E-ADAPTER-REST where the
-/// adapter also replaces whole tensors or biases, unless `force`; those of open_model() and
-/// index_model().
+/// refers to must outlive the file. Errors: FormatError (65) E-PATCH-* for what is neither,
+/// E-ADAPTER-PAIR for a factor that is missing or of another shape; ConfigurationError (78)
+/// E-ADAPTER-DORA for magnitudes, which are no sum, E-ADAPTER-VARIANT for what else is none,
+/// E-ADAPTER-PAIR for other factors that are no pair, E-ADAPTER-REST where the adapter also
+/// replaces whole tensors or biases, unless `force`; those of open_model() and index_model().
 std::unique_ptr<PatchFile> open_patch(const std::string& path, bool force,
                                       const PatchBase* base = nullptr);
 

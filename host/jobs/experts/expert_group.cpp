@@ -8,6 +8,7 @@
 #include "engine/matrix_loader.hpp"
 #include "engine/range_reader.hpp"
 #include "measure/expert_axis.hpp"
+#include "measure/expert_nulls.hpp"
 #include "measure/subspace_overlap.hpp"
 #include <vindex/error.hpp>
 
@@ -84,12 +85,7 @@ class GroupMeasurer {
     const model::MatrixRecord& record = group_.record;
     const std::int64_t length = record.rows * record.cols;
     found.cosines = measure::expert_cosines(gram, counts, static_cast<double>(length));
-    const std::vector<double> values =
-        found.cosines.counted < 2
-            ? std::vector<double>()
-            : cpu::symmetric_eigenvalues(found.cosines.centred_gram, found.cosines.counted, stop_);
-    found.spectrum =
-        measure::expert_spectrum(values, static_cast<std::int64_t>(group_.members.size()), length);
+    measure_spectrum(length, found);
     if (options_.vectors > 0) {
       measure_overlaps(found);
     }
@@ -194,6 +190,25 @@ class GroupMeasurer {
       }
     }
     return gram;
+  }
+
+  /// The spectrum, and its nulls and those of centred cosines.
+  void measure_spectrum(std::int64_t length, ExpertFindings& found) const {
+    measure::ExpertCosines& cosines = found.cosines;
+    const std::vector<double> values =
+        cosines.counted < 2
+            ? std::vector<double>()
+            : cpu::symmetric_eigenvalues(cosines.centred_gram, cosines.counted, stop_);
+    const measure::ExpertNulls nulls = measure::draw_expert_nulls(
+        cosines.counted_norms, length, cpu::symmetric_eigenvalues, stop_);
+    if (nulls.draws >= measure::kEnoughDraws) {
+      cosines.centred.null_mean = nulls.cosine_mean.mean;
+      cosines.centred.null_mean_sd = nulls.cosine_mean.deviation;
+      cosines.centred.null_most = nulls.cosine_max.mean;
+      cosines.centred.null_most_sd = nulls.cosine_max.deviation;
+    }
+    found.spectrum = measure::expert_spectrum(
+        values, static_cast<std::int64_t>(group_.members.size()), length, nulls);
   }
 
   /// Whether the files are still those that were opened.

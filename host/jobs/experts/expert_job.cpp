@@ -31,7 +31,7 @@ std::uint64_t ExpertJob::bytes_of(const model::ExpertGroup& group) const {
 
 engine::RowFacts ExpertJob::facts(std::int64_t row) const {
   const model::ExpertGroup& group = groups_[static_cast<std::size_t>(row)];
-  return {.name = printable(group.record.tensor),
+  return {.name = escaped(group.record.tensor),
           .unsupported = group.record.unsupported,
           .bytes = bytes_of(group),
           .cost = expert_flops(group)};

@@ -221,8 +221,10 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   row.cells[experts_cell("mean_expert_share_null")] = found.cosines.mean_share_null;
   row.cells[experts_cell("rank_90")] = found.spectrum.rank_90;
   row.cells[experts_cell("rank_90_null")] = found.spectrum.rank_90_null;
+  row.cells[experts_cell("rank_90_null_sd")] = found.spectrum.rank_90_null_sd;
   row.cells[experts_cell("effective_rank")] = found.spectrum.effective_rank;
   row.cells[experts_cell("effective_rank_null")] = found.spectrum.effective_rank_null;
+  row.cells[experts_cell("effective_rank_null_sd")] = found.spectrum.effective_rank_null_sd;
 
   const std::size_t n = group.members.size();
   const auto wide = static_cast<std::size_t>(experts);

@@ -12,7 +12,7 @@ namespace vindex::jobs {
 inline constexpr std::array<results::ScaleColumn, 2> kExpertsScales = {
     {{"expert", "number of the expert"}, {"expert_other", "number of the other expert"}}};
 
-inline constexpr std::array<results::CellColumn, 36> kExpertsCells = {{
+inline constexpr std::array<results::CellColumn, 38> kExpertsCells = {{
     {"experts", "experts of the group", true, {1.0}},
     {"experts_counted", "of these, those that could be read and are finite", true,
      results::kNotNegative},
@@ -41,13 +41,15 @@ inline constexpr std::array<results::CellColumn, 36> kExpertsCells = {{
      results::kNotNegative},
     {"cosine_centred_null", "centred cosine of independent noise: -1/(E-1)", false,
      results::kCosineRange},
-    {"cosine_centred_null_sd", "its standard deviation, of one pair", false, results::kShareRange},
-    results::since(1, {"cosine_centred_mean_null",
-                       "mean centred cosine of independent noise: -1/(E-1) but for unequal norms",
-                       false, results::kCosineRange}),
+    {"cosine_centred_null_sd", "its standard deviation, of one pair of experts of these norms",
+     false, results::kShareRange},
+    results::since(
+        1, {"cosine_centred_mean_null", "mean centred cosine of independent experts of these norms",
+            false, results::kCosineRange}),
     results::since(
         1, {"cosine_centred_mean_null_sd", "its standard deviation", false, results::kShareRange}),
-    {"cosine_centred_max_null", "mean of the largest centred cosine of independent noise", false,
+    {"cosine_centred_max_null",
+     "mean of the largest centred cosine of independent experts of these norms", false,
      results::kCosineRange},
     results::since(
         1, {"cosine_centred_max_null_sd", "its standard deviation", false, results::kShareRange}),
@@ -56,11 +58,15 @@ inline constexpr std::array<results::CellColumn, 36> kExpertsCells = {{
     {"mean_expert_share_null", "the same of independent noise: 1/E", false, results::kShareRange},
     {"rank_90", "eigenvalues of the centred Gram that hold 90 % of its trace", true,
      results::kNotNegative},
-    {"rank_90_null", "the same under the Marchenko-Pastur law", false, results::kNotNegative},
+    {"rank_90_null", "the same of independent experts of these norms, mean over draws", false,
+     results::kNotNegative},
+    results::since(2, {"rank_90_null_sd", "its standard deviation", false, results::kNotNegative}),
     {"effective_rank", "exponential of the entropy of the centred Gram's eigenvalues", false,
      results::kNotNegative},
-    {"effective_rank_null", "the same under the Marchenko-Pastur law", false,
-     results::kNotNegative},
+    {"effective_rank_null", "the same of independent experts of these norms, mean over draws",
+     false, results::kNotNegative},
+    results::since(
+        2, {"effective_rank_null_sd", "its standard deviation", false, results::kNotNegative}),
     {"overlap_k",
      "singular vectors per expert in overlap_right and overlap_left",
      true,
@@ -103,7 +109,7 @@ inline constexpr std::array<results::ArrayColumn, 7> kExpertsArrays = {{
      false,
      results::kNotNegative},
     {"expert_axis_spectrum_null",
-     "the same under the Marchenko-Pastur law of E x rows cols",
+     "the same of independent experts of these norms, mean over draws, of the same trace",
      {"expert"},
      false,
      results::kNotNegative},

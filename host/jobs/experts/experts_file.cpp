@@ -73,7 +73,7 @@ results::Summary experts_summary(const results::ShownCells& shown) {
 results::Schema experts_schema() {
   return {.id = results::FileSchema::kExperts,
           .name = "vindex-experts",
-          .version = "1.1",
+          .version = "1.2",
           .rows = "groups",
           .verb = "experts",
           .table = "/group",

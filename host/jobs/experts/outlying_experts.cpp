@@ -24,11 +24,26 @@ constexpr std::size_t kFewestExperts = 5;
 /// Of a table of outliers.
 constexpr std::size_t kMostLines = 12;
 /// Places in ShownRow::derived.
-constexpr std::size_t kMeanCosine = 0, kNearestCosine = 1, kNearest = 2;
+constexpr std::size_t kMeanCosine = 0, kNearestCosine = 1, kNearest = 2, kPairScale = 3;
 
-/// Adds the outliers among `values`, one for each expert, NaN for one that has none.
+/// What the farthest of so many experts has by chance; drawing it takes a while.
+struct ScoreNoise {
+  std::map<std::int64_t, double> of_values, of_nearest;
+};
+
+double kept_or(std::map<std::int64_t, double>& known, std::int64_t count,
+               double (*draw)(std::int64_t)) {
+  const auto [place, is_new] = known.try_emplace(count, kNaN);
+  if (is_new) {
+    place->second = draw(count);
+  }
+  return place->second;
+}
+
+/// Adds the outliers among `values`, one for each expert, NaN for one that has none. Of `nearest`
+/// the scale is that of all pairs, `pair_scale`; NaN: they are values of their own.
 void add_outliers(const results::ShownRow& row, const char* of, const std::vector<double>& values,
-                  std::map<std::int64_t, double>& noise, OutlyingExperts& out) {
+                  double pair_scale, ScoreNoise& noise, OutlyingExperts& out) {
   std::vector<double> present;
   std::vector<std::int64_t> experts;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -42,22 +57,22 @@ void add_outliers(const results::ShownRow& row, const char* of, const std::vecto
   }
   ++out.groups;
   const auto count = static_cast<std::int64_t>(present.size());
-  const auto [place, is_new] = noise.try_emplace(count, kNaN);
-  if (is_new) {
-    place->second = measure::largest_score_q95(count);
-  }
-  const std::vector<double> scores = measure::robust_scores(present);
+  const bool is_nearest = !std::isnan(pair_scale);
+  const double bound = is_nearest ? kept_or(noise.of_nearest, count, measure::largest_nearest_q95)
+                                  : kept_or(noise.of_values, count, measure::largest_score_q95);
   const double median = measure::quantile(present, 0.5);
+  const double scale = is_nearest ? pair_scale : measure::robust_scale(present, median);
   const std::size_t before = out.experts.size();
   for (std::size_t i = 0; i < present.size(); ++i) {
-    if (std::abs(scores[i]) > place->second) {
+    const double score = scale > 0.0 ? (present[i] - median) / scale : 0.0;
+    if (std::abs(score) > bound) {
       out.experts.push_back({.row = &row,
                              .expert = experts[i],
                              .of = of,
                              .value = present[i],
                              .median = median,
-                             .z = scores[i],
-                             .z_noise = place->second});
+                             .z = score,
+                             .z_noise = bound});
     }
   }
   out.groups_with += out.experts.size() > before ? 1 : 0;
@@ -126,6 +141,7 @@ std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
   const std::size_t experts =
       reported >= 0.0 ? std::min(side, static_cast<std::size_t>(reported)) : 0;
   std::vector<std::vector<double>> derived(3, std::vector<double>(experts, kNaN));
+  std::vector<double> pairs;
   for (std::size_t i = 0; i < experts; ++i) {
     double sum = 0.0;
     std::size_t count = 0;
@@ -136,6 +152,9 @@ std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
       }
       sum += cosine;
       ++count;
+      if (j < i) {
+        pairs.push_back(cosine);
+      }
       if (!(cosine <= derived[kNearestCosine][i])) {
         derived[kNearestCosine][i] = cosine;
         derived[kNearest][i] = static_cast<double>(j);
@@ -143,20 +162,22 @@ std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
     }
     derived[kMeanCosine][i] = count > 0 ? sum / static_cast<double>(count) : kNaN;
   }
+  derived.push_back({measure::robust_scale(pairs, measure::quantile(pairs, 0.5))});
   return derived;
 }
 
 OutlyingExperts outlying_experts(const results::ShownCells& shown) {
   OutlyingExperts out;
-  std::map<std::int64_t, double> noise;  // by number of experts: drawing it takes a while
+  ScoreNoise noise;
   for (const results::ShownRow& row : shown.rows) {
     if (row.derived.empty()) {
       continue;
     }
-    add_outliers(row, "norm", row.arrays[experts_array("norm")], noise, out);
-    add_outliers(row, "mean cosine", row.derived[kMeanCosine], noise, out);
+    add_outliers(row, "norm", row.arrays[experts_array("norm")], kNaN, noise, out);
+    add_outliers(row, "mean cosine", row.derived[kMeanCosine], kNaN, noise, out);
     const std::size_t before = out.experts.size();
-    add_outliers(row, "nearest", row.derived[kNearestCosine], noise, out);
+    add_outliers(row, "nearest", row.derived[kNearestCosine], row.derived[kPairScale].front(),
+                 noise, out);
     for (std::size_t i = before; i < out.experts.size(); ++i) {
       OutlyingExpert& one = out.experts[i];
       one.nearest =
@@ -190,8 +211,9 @@ std::string outliers_text(const OutlyingExperts& found) {
   }
   constexpr double kByChance = 0.05;
   std::string text = fmt::format(
-      "z: robust, of an expert's norm, mean cosine and cosine with its nearest, among those of its "
-      "layer and role; its noise: the farthest of as many normal values, in 95 of 100 draws. {} "
+      "z: robust, of an expert's norm, mean cosine and cosine with its nearest (in units of all "
+      "pairs' scale), among those of its layer and role; its noise: the farthest of as many normal "
+      "values, or of normal cosines, in 95 of 100 draws. {} "
       "stand{} out, in {} of {} comparisons ({:.1f} by chance)",
       found.experts.empty() ? "none" : std::to_string(found.experts.size()),
       found.experts.size() <= 1 ? "s" : "", found.groups_with, found.groups,

@@ -14,12 +14,13 @@
 namespace vindex::jobs {
 
 /// Schema::derive: of every expert the mean of its cosines with the others, the largest of them,
-/// and with whom; NaN for one without a cosine.
+/// and with whom; NaN for one without a cosine. Then one number: measure::robust_scale() of the
+/// cosines of all pairs.
 std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
                                                 results::BulkSource& bulk);
 
-/// An expert whose robust score is beyond what the farthest of as many normal values has in 95 of
-/// 100 draws.
+/// An expert whose robust score is beyond what the farthest of as many normal values (of the pairs
+/// of as many experts with normal cosines, where it is by its nearest) has in 95 of 100 draws.
 struct OutlyingExpert {
   const results::ShownRow* row = nullptr;
   std::int64_t expert = 0;

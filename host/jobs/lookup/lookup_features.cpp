@@ -351,14 +351,26 @@ BatchMemory LookupBatches::memory(std::size_t queries) const {
   return memory;
 }
 
+/// Of so many queries products take the time and not reading: a larger batch would cost memory and
+/// save nothing. Of small ones more are taken, since a pass has a cost of its own.
+constexpr std::size_t kEnoughQueries = 4096;
+constexpr std::uint64_t kEnoughBytes = 64U << 20U;
+
 std::size_t LookupBatches::size() const {
   const std::uint64_t budget = shape_.settings->ram_budget;
+  const auto held = [](const BatchMemory& memory) {
+    return std::max(memory.search, memory.describe);
+  };
+  const auto work = [&](const BatchMemory& memory) {
+    return static_cast<std::uint64_t>(shape_.threads) *
+           std::max(memory.search_work, memory.describe_work);
+  };
+  const BatchMemory few = memory(kEnoughQueries);
+  const std::uint64_t enough = std::max(kEnoughBytes, held(few) + work(few));
   const auto fits = [&](std::size_t queries) {
     const BatchMemory needed = memory(queries);
-    return std::max(needed.search, needed.describe) <= budget / 2 &&
-           static_cast<std::uint64_t>(shape_.threads) *
-                   std::max(needed.search_work, needed.describe_work) <=
-               budget / 4;
+    return held(needed) <= budget / 2 && work(needed) <= budget / 4 &&
+           held(needed) + work(needed) <= enough;
   };
   const std::size_t all = shape_.settings->requests.size();
   if (fits(all)) {

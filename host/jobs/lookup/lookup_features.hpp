@@ -118,7 +118,7 @@ class LookupBatches {
   explicit LookupBatches(const BatchShape& shape);
   BatchMemory memory(std::size_t queries) const;
   /// As many of the settings' queries as half of ram_budget holds, with a quarter of it for what
-  /// workers take; one at least, which may be too many.
+  /// workers take, and no more than are of use; one at least, which may be too many.
   std::size_t size() const;
 
  private:

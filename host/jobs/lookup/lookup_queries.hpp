@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -50,11 +51,11 @@ struct VectorRow {
   std::int64_t row = 0;
 };
 
-/// Row `row` of `file`.
-std::vector<float> read_row(const VectorFile& file, std::int64_t row);
-double norm_of(const std::vector<float>& values);
+/// Rows [first, first + count) of `file`, one behind the other.
+std::vector<float> read_rows(const VectorFile& file, std::int64_t first, std::int64_t count);
+double norm_of(std::span<const float> values);
 /// Why `values` have no direction ("is zero"), or nothing.
-std::string trouble_of(const std::vector<float>& values);
+std::string trouble_of(std::span<const float> values);
 
 /// One query as asked for: a token, several, or a vector as it is.
 struct QueryRequest {
@@ -63,23 +64,11 @@ struct QueryRequest {
   std::string where = {};  ///< "FILE, line 3"; empty: the command line
 };
 
-/// Rows of a .npy file of floats, [width] or [queries, width]; every row is read once, none is
-/// kept. Errors: FormatError E-QUERY (65) for other shapes and types, and for a row that is zero or
-/// not finite; those of read_npy_header().
-std::vector<QueryRequest> read_vectors(const std::string& path);
-
 /// The entries of `text`, spaces between them, as one query. Errors: UsageError E-QUERY (64) where
 /// there is none.
 QueryRequest token_sequence(const std::string& text);
 /// The same by numbers, "12,55,9". Errors: UsageError E-QUERY (64) for anything else.
 QueryRequest token_numbers(const std::string& text);
-
-/// A file of queries: `.npy` as read_vectors(); `.jsonl` or `.json`, a JSON value a line: "text",
-/// number, or {"token": text | "token_id": number | "tokens": [texts and numbers] | "token_ids":
-/// [numbers] | "vector": [numbers], "name": text}; anything else a token's text a line. Empty lines
-/// are passed over. Errors: FormatError E-QUERY naming the line, E-JSON-*; UsageError E-QUERY (64)
-/// where it holds none.
-std::vector<QueryRequest> read_queries(const std::string& path);
 
 struct Query {
   std::string name;                   ///< printable
@@ -88,9 +77,6 @@ struct Query {
   std::vector<float> x;               ///< what rows are compared with
   double norm = 0.0;
 };
-
-/// Whether one of `requests` has a token's text.
-bool needs_vocabulary(const std::vector<QueryRequest>& requests);
 
 /// Where tokens have their vectors.
 struct EmbeddingPlace {

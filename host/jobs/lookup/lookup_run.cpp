@@ -88,7 +88,7 @@ class Lookup {
   /// Nothing is written before all queries are known to be sound.
   void check_queries() {
     // Names of what is written need it too, and do without it where it is not there.
-    if (needs_vocabulary(settings_.requests) || settings_.tokens_out > 0) {
+    if (settings_.requests.needs_vocabulary() || settings_.tokens_out > 0) {
       if (auto vocabulary = source_->vocabulary(settings_.tokenizer)) {
         result_.vocabulary = std::make_shared<const model::Vocabulary>(std::move(*vocabulary));
       }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lookup_queries.hpp"
+#include "query_list.hpp"
 
 #include "engine/job_runner.hpp"
 #include "model/features.hpp"
@@ -36,7 +37,7 @@ struct LookupSettings {
   std::string model;  ///< its address, or a file of gate vectors (store_features.hpp)
   std::string model_config;
   std::string tokenizer;  ///< a tokenizer.json; empty: the model's own
-  std::vector<QueryRequest> requests;
+  QueryList requests;
   model::Selection selection;
   model::FeatureRole role = model::FeatureRole::kGate;
   LookupOrder order = LookupOrder::kApart;

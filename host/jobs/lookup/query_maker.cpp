@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 namespace vindex::jobs {
@@ -62,7 +63,7 @@ std::int64_t token_number(const QueryRequest& request, const std::string& text,
 
 }  // namespace
 
-/// Rows of the embedding, each read once.
+/// Rows of the embedding; of many queries the same tokens come again and again.
 class QueryMaker::EmbeddingRows {
  public:
   EmbeddingRows(const input::ModelFiles& files, const model::ModelIndex& index, std::int64_t matrix)
@@ -89,11 +90,19 @@ class QueryMaker::EmbeddingRows {
       throw UsageError("E-TOKEN", fmt::format("{}token {}: the embedding has rows 0 to {}",
                                               at_place(request), number, record_->rows - 1));
     }
+    if (const auto known = rows_.find(number); known != rows_.end()) {
+      return known->second;
+    }
     std::vector<float> values = measure::logical_row(*input_, number);
     if (const std::string trouble = trouble_of(values); !trouble.empty()) {
       throw FormatError("E-QUERY", model::matrix_name(*record_),
                         fmt::format("row {} {}", number, trouble));
     }
+    constexpr std::size_t kMostKept = (16U << 20U) / sizeof(float);
+    if ((rows_.size() + 1) * values.size() > kMostKept) {
+      rows_.clear();
+    }
+    rows_.emplace(number, values);
     return values;
   }
   void require_unchanged() { watch_.require_unchanged(); }
@@ -103,6 +112,7 @@ class QueryMaker::EmbeddingRows {
   engine::SourceWatch watch_;
   const model::MatrixRecord* record_ = nullptr;
   std::unique_ptr<measure::MatrixInput> input_;
+  std::unordered_map<std::int64_t, std::vector<float>> rows_;
 };
 
 QueryMaker::QueryMaker(const model::Vocabulary* vocabulary, const input::ModelFiles& files,
@@ -195,7 +205,7 @@ Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
     query.x = *vector;
   } else if (const auto* row = std::get_if<VectorRow>(&request.what)) {
     const VectorFile& file = *row->file;
-    query.x = read_row(file, row->row);
+    query.x = read_rows(file, row->row, 1);
     query.name = printable(
         file.header.shape.size() == 1 ? file.name : fmt::format("{}[{}]", file.name, row->row));
     place = fmt::format("{}, row {}: ", file.source->name(), row->row);

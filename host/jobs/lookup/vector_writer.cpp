@@ -85,9 +85,9 @@ VectorWriter::VectorWriter(results::h5::File& file, std::string group, const std
       rows_(rows) {
   make_scale(file, group_, scale, rows, "row number");
   make_scale(file, group_, "input", cols, "number of the input");
-  dataset_ =
-      file.make_dataset(group_ + "/vectors", stored_type(type),
-                        {static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols)}, {});
+  dataset_ = file.make_dataset(group_ + "/vectors", stored_type(type),
+                               {static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols)},
+                               {.digest = false});
   dataset_.set_attribute("long_name", "rows of decoded weights, rounded to this type");
   dataset_.set_attribute("units", "1");
   const std::vector<std::string> scales = {group_ + "/" + scale, group_ + "/input"};

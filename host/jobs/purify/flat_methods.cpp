@@ -5,7 +5,6 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -65,8 +64,8 @@ double universal_power(std::span<const std::complex<double>> bins, std::size_t c
   return median * median / std::numbers::ln2 * std::log(static_cast<double>(count));
 }
 
-/// sigma of the finest details. Zeros of the padding count, as in the published figures: without
-/// them BayesShrink takes a matrix whose noise is white for noise alone.
+/// sigma of the finest details, of which there are as many as values: nothing is padded. What is
+/// white in storage order, a matrix of low rank in random directions too, is noise to it.
 double finest_sigma(const HaarBands& bands) {
   const std::span<const double> finest = bands.detail(0);
   std::vector<double> magnitudes(finest.begin(), finest.end());
@@ -97,7 +96,8 @@ void attenuate_incoherent(HaarBands& bands, double tau) {
   for (std::int32_t level = 0; level + 1 < bands.levels(); ++level) {
     const std::span<double> details = bands.detail(level);
     const std::span<const double> parents = bands.detail(level + 1);
-    for (std::size_t i = 0; i < details.size(); ++i) {
+    // The last detail of an odd number of sums has no parent, and stays as the coarsest do.
+    for (std::size_t i = 0; i < details.size() && i / 2 < parents.size(); ++i) {
       const double own = std::abs(details[i]);
       const double parent = std::abs(parents[i / 2]);
       const double sum = own * own + parent * parent;
@@ -154,7 +154,7 @@ std::uint64_t flat_method_bytes(PurifyMethod method, std::uint64_t count) {
   if (method == PurifyMethod::kFft || method == PurifyMethod::kFftUniversal) {
     return real_transform_bytes(count) + (count / 2 + 1) * 2 * sizeof(double);
   }
-  return std::bit_ceil(count) * 2 * sizeof(double);
+  return (count + 1) * 2 * sizeof(double);
 }
 
 }  // namespace vindex::purify

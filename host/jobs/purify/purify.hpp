@@ -82,6 +82,8 @@ struct PurifiedTensor {
   std::int64_t rows = 0, cols = 0;
   std::string skipped = {};  ///< why none of its matrices was tried; empty: they were
   std::vector<PurifiedMatrix> matrices = {};
+  /// noise_kept() of this shape: the null of 1 - energy removed. Nothing: not tried, or stopped.
+  std::optional<double> noise_kept = {};
   bool changed() const;
 };
 

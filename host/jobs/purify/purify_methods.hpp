@@ -8,7 +8,8 @@
 //   haar-bayes      BayesShrink per band (Chang, Yu, Vetterli 2000)
 //   haar-visu       VisuShrink (Donoho, Johnstone 1994)
 // The SVD methods commute with permutations of rows and columns. The flat ones do not: they look
-// for smoothness in storage order, which a network does not have.
+// for smoothness in storage order, which a network does not have. Of pure noise `haar` keeps 79 %
+// of the energy, `fft` its share rho, the others next to nothing: noise_kept().
 //
 // Also owns the decision whether a matrix may be purified: a pure function of what is known of it,
 // with its reason in words. Denoisers do harm where there is no noise to take away: on a power-law
@@ -88,6 +89,12 @@ double optimal_shrinkage(double z, double aspect);
 /// result would be the zero matrix. Errors: expects() on a rule that is not spectral.
 std::vector<double> kept_values(const PurifyRule& rule, const NoiseFit& fit,
                                 std::span<const double> singular_values);
+
+/// Share of the energy of independent Gaussian numbers, rows x cols (both at least 2), that a rule
+/// keeps: its null. What is kept of a matrix says something where it is more. Spectral methods: of
+/// the mean spectrum of noise; flat ones: of one draw, the same on every machine.
+/// Memory: 4 rows cols bytes and flat_method_bytes(), or the spectrum. Pure; any thread.
+double noise_kept(const PurifyRule& rule, std::int64_t rows, std::int64_t cols);
 
 /// How a matrix W' differs from W.
 struct ChangeFigures {

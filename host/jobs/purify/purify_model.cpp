@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace vindex::purify {
 namespace {
@@ -163,6 +165,23 @@ void withdraw_what_cannot_be_stored(PurifiedTensor& tensor) {
   }
 }
 
+/// Once for each shape, after the work: beside no other matrix, so within the budget of one.
+void note_noise_kept(const PurifyOptions& options, std::vector<PurifiedTensor>& tensors) {
+  std::map<std::pair<std::int64_t, std::int64_t>, double> shares;
+  for (PurifiedTensor& tensor : tensors) {
+    if (options.stop.stop_requested()) {
+      return;
+    }
+    if (!tensor.matrices.empty()) {
+      const std::pair shape{tensor.rows, tensor.cols};
+      if (!shares.contains(shape)) {
+        shares[shape] = noise_kept(options.rule, tensor.rows, tensor.cols);
+      }
+      tensor.noise_kept = shares[shape];
+    }
+  }
+}
+
 }  // namespace
 
 decode::ElementType purify_type(const std::string& name, const char* option, bool encoded) {
@@ -217,6 +236,7 @@ PurifyResult purify_model(const organ::GgufSource& source, measure::Backend& bac
       },
       {.stop = options.stop, .progress = options.progress});
   result.stopped = pass.stopped;
+  note_noise_kept(options, result.tensors);
   for (PurifiedTensor& tensor : result.tensors) {
     if (tensor.out_type != source.tensors()[tensor.tensor].type) {
       withdraw_what_cannot_be_stored(tensor);

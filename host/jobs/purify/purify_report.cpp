@@ -82,7 +82,8 @@ Json purified_tensor_json(const organ::GgufSource& source, const PurifiedTensor&
       {"type", decode::element_type_name(stored.type)},
       {"out_type", decode::element_type_name(tensor.changed() ? tensor.out_type : stored.type)},
       {"changed", tensor.changed()},
-      {"skipped", Json::given(tensor.skipped)}};
+      {"skipped", Json::given(tensor.skipped)},
+      {"noise_kept", Json::given(tensor.noise_kept)}};
   out["matrices"] = Json::list(tensor.matrices, matrix_json);
   return out;
 }
@@ -158,6 +159,26 @@ std::vector<std::string> table_row(const organ::GgufSource& source, const Purifi
       mean_text(
           tensor, [](Matrix matrix) { return matrix.requantisation_error; }, "{:.2f}", 100.0),
   };
+}
+
+/// What the method keeps of noise, of the shapes that were tried: the null of what it removed.
+std::string noise_sentence(const PurifyResult& result) {
+  double least = 2.0;
+  double most = -1.0;
+  for (const PurifiedTensor& tensor : result.tensors) {
+    if (tensor.noise_kept) {
+      least = std::min(least, *tensor.noise_kept);
+      most = std::max(most, *tensor.noise_kept);
+    }
+  }
+  if (most < 0.0) {
+    return {};
+  }
+  const std::string from = fmt::format("{:.3g}", 100.0 * least);
+  const std::string to = fmt::format("{:.3g}", 100.0 * most);
+  return fmt::format("of pure noise of these shapes {} keeps {} % of the energy",
+                     method_name(result.options.rule.method),
+                     from == to ? from : from + " to " + to);
 }
 
 }  // namespace
@@ -263,6 +284,9 @@ std::string purify_text(const organ::GgufSource& source, const PurifyResult& res
   const auto sentence = [&](const std::string& text) {
     out += wrapped_text(text, width, 2) + "\n";
   };
+  if (const std::string noise = noise_sentence(result); !noise.empty()) {
+    sentence(noise);
+  }
   if (!targets.output.empty()) {
     sentence(totals.purified == 0 ? fmt::format("nothing was changed: {} has the weights of {}",
                                                 printable(targets.output), model)

@@ -166,53 +166,82 @@ std::uint64_t real_transform_bytes(std::uint64_t count) {
 }
 
 namespace {
-constexpr double kRootHalf = 0.5 * std::numbers::sqrt2;
+
+/// The rotation of a pair: (sqrt(a), sqrt(b)) / sqrt(a + b) for means of a and b values.
+struct Turn {
+  double cosine = 0.5 * std::numbers::sqrt2;
+  double sine = 0.5 * std::numbers::sqrt2;
+};
+
+/// That of the last pair of `sums` sums at a level, whose right one may stand for fewer values.
+Turn last_turn(std::size_t count, std::size_t sums, std::int32_t level) {
+  const std::size_t width = std::size_t{1} << static_cast<unsigned>(level);
+  const std::size_t right = sums % 2 == 0 ? count - (sums - 1) * width : width;
+  const auto a = static_cast<double>(width);
+  const auto b = static_cast<double>(right);
+  return right == width ? Turn{} : Turn{std::sqrt(a / (a + b)), std::sqrt(b / (a + b))};
 }
 
+}  // namespace
+
 HaarBands::HaarBands(std::span<const float> values, std::int32_t levels)
-    : bands_(std::bit_ceil(values.size())) {
-  std::copy(values.begin(), values.end(), bands_.begin());
-  std::vector<double> differences(bands_.size() / 2);
-  for (std::size_t length = bands_.size(); levels_ < levels && length > 1; length /= 2) {
-    for (std::size_t i = 0; i < length / 2; ++i) {
-      const double even = bands_[2 * i];
-      const double odd = bands_[2 * i + 1];
-      bands_[i] = (even + odd) * kRootHalf;
-      differences[i] = (even - odd) * kRootHalf;
+    : bands_(values.begin(), values.end()), count_(values.size()) {
+  std::vector<double> differences(count_ / 2);
+  for (std::size_t sums = count_; levels_ < levels && sums > 1; sums -= sums / 2) {
+    const std::size_t pairs = sums / 2;
+    const Turn last = last_turn(count_, sums, levels_);
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const Turn turn = i + 1 < pairs ? Turn{} : last;
+      const double left = bands_[2 * i];
+      const double right = bands_[2 * i + 1];
+      bands_[i] = turn.cosine * left + turn.sine * right;
+      differences[i] = turn.sine * left - turn.cosine * right;
     }
-    std::copy_n(differences.begin(), length / 2,
-                bands_.begin() + static_cast<std::ptrdiff_t>(length / 2));
+    if (sums % 2 == 1) {
+      bands_[pairs] = bands_[sums - 1];
+    }
+    std::copy_n(differences.begin(), pairs,
+                bands_.begin() + static_cast<std::ptrdiff_t>(sums - pairs));
     ++levels_;
   }
 }
 
+std::size_t HaarBands::sums_above(std::int32_t level) const {
+  const std::size_t width = std::size_t{1} << static_cast<unsigned>(level + 1);
+  return (count_ + width - 1) / width;
+}
+
 std::span<double> HaarBands::detail(std::int32_t level) {
   expects(level >= 0 && level < levels_, "HaarBands: a level that is there");
-  const std::size_t count = bands_.size() >> static_cast<unsigned>(level + 1);
-  return std::span(bands_).subspan(count, count);
+  return std::span(bands_).subspan(sums_above(level), sums_above(level - 1) / 2);
 }
 
 std::span<const double> HaarBands::detail(std::int32_t level) const {
   expects(level >= 0 && level < levels_, "HaarBands: a level that is there");
-  const std::size_t count = bands_.size() >> static_cast<unsigned>(level + 1);
-  return std::span(bands_).subspan(count, count);
+  return std::span(bands_).subspan(sums_above(level), sums_above(level - 1) / 2);
 }
 
 void HaarBands::invert(std::span<float> out) {
-  expects(out.size() <= bands_.size(), "HaarBands: no more values than there were");
-  std::vector<double> sums(bands_.size() / 2);
+  expects(out.size() == count_, "HaarBands: as many values as there were");
+  std::vector<double> sums(count_ - count_ / 2);
   for (; levels_ > 0; --levels_) {
-    const std::size_t half = bands_.size() >> static_cast<unsigned>(levels_);
-    std::copy_n(bands_.begin(), half, sums.begin());
-    for (std::size_t i = 0; i < half; ++i) {
-      // bands_[half + i] is read before any entry of an index so large is written.
-      const double difference = bands_[half + i];
-      bands_[2 * i] = (sums[i] + difference) * kRootHalf;
-      bands_[2 * i + 1] = (sums[i] - difference) * kRootHalf;
+    const std::size_t count = sums_above(levels_ - 2);
+    const std::size_t pairs = count / 2;
+    const Turn last = last_turn(count_, count, levels_ - 1);
+    std::copy_n(bands_.begin(), count - pairs, sums.begin());
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const Turn turn = i + 1 < pairs ? Turn{} : last;
+      // The detail of pair i is read before any entry of an index so large is written.
+      const double difference = bands_[count - pairs + i];
+      bands_[2 * i] = turn.cosine * sums[i] + turn.sine * difference;
+      bands_[2 * i + 1] = turn.sine * sums[i] - turn.cosine * difference;
+    }
+    if (count % 2 == 1) {
+      bands_[count - 1] = sums[pairs];
     }
   }
-  std::transform(bands_.begin(), bands_.begin() + static_cast<std::ptrdiff_t>(out.size()),
-                 out.begin(), [](double value) { return static_cast<float>(value); });
+  std::transform(bands_.begin(), bands_.end(), out.begin(),
+                 [](double value) { return static_cast<float>(value); });
 }
 
 }  // namespace vindex::purify

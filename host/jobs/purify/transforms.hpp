@@ -24,20 +24,31 @@ void inverse_real_transform(std::span<std::complex<double>> bins, std::span<floa
 /// Upper bound of the bytes that one of the two takes, its result included.
 std::uint64_t real_transform_bytes(std::uint64_t count);
 
-/// The transform of some values, padded with zeros to a power of two.
+/// The Haar transform of n values, without padding: n numbers of the same energy. A scale pairs the
+/// means of the one below; one that is left over at the end stands for fewer values and moves up as
+/// it is. Means of a and b values, sqrt(a) and sqrt(b) times as large, become
+///   sum    (sqrt(a) A + sqrt(b) B) / sqrt(a + b)
+///   detail (sqrt(b) A - sqrt(a) B) / sqrt(a + b)
+/// which for a = b is the usual pair (unbalanced Haar: Girardi and Sweldens, J. Fourier Anal. Appl.
+/// 3, 1997). So details of a constant are zero, and those of white noise are as strong as it is, at
+/// every length.
 class HaarBands {
  public:
-  /// At most `levels` scales: as many as the padded length has.
+  /// At most `levels` scales: as many as the length has.
   HaarBands(std::span<const float> values, std::int32_t levels);
   std::int32_t levels() const { return levels_; }
-  /// Details of scale 2^(level+1) values, (padded length) / 2^(level+1) of them, in order.
+  /// Details of scale 2^(level+1) values in order: floor(m / 2) of m sums below. Detail i has the
+  /// parent i / 2 of the next scale; only the last one may have none.
   std::span<double> detail(std::int32_t level);
   std::span<const double> detail(std::int32_t level) const;
-  /// The values again (the first ones of the padded length); the bands are used up.
+  /// The values again; the bands are used up.
   void invert(std::span<float> out);
 
  private:
+  std::size_t sums_above(std::int32_t level) const;
+
   std::vector<double> bands_;  // sums of the coarsest scale, then details, coarsest first
+  std::size_t count_ = 0;
   std::int32_t levels_ = 0;
 };
 

@@ -26,7 +26,7 @@ const model::MatrixRecord& RoutingJob::record(std::int64_t row) const {
 engine::RowFacts RoutingJob::facts(std::int64_t row) const {
   const model::MatrixRecord& matrix = record(row);
   engine::RowFacts facts;
-  facts.name = printable(matrix.tensor);
+  facts.name = escaped(matrix.tensor);
   facts.bytes = engine::stored_bytes(matrix);
   facts.cost = static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
   return facts;

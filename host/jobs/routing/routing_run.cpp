@@ -3,11 +3,13 @@
 
 #include "routing_job.hpp"
 
+#include "core/digest.hpp"
 #include "core/parallel.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/opening.hpp"
 #include "engine/routing_cells.hpp"
 #include "measure/routing_statistics.hpp"
+#include "model/carried_rule.hpp"
 #include "model/read_router_rule.hpp"
 #include <vindex/error.hpp>
 
@@ -15,24 +17,51 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace vindex::jobs {
 
 namespace {
 
-/// The model whose rule it is; nothing of its weights is read but biases.
+/// The model whose rule it is, of which nothing is read but biases, or the rule that the dump
+/// carries.
 struct RuleSource {
   std::optional<input::ModelFiles> files;
+  std::optional<model::CarriedRule> carried;
   model::ModelRouters routers;
+
+  bool has_bias(std::int32_t layer) const {
+    return carried ? carried->biases.contains(layer) : routers.bias_tensors.contains(layer);
+  }
+  std::vector<float> bias(std::int32_t layer) const {
+    return carried ? carried->biases.at(layer)
+                   : model::read_router_bias(*files, routers.bias_tensors.at(layer));
+  }
 };
 
-RuleSource open_rule(const RoutingSettings& settings, const std::stop_token& stop) {
+RuleSource open_rule(const RoutingSettings& settings, const model::Dump& dump,
+                     const std::stop_token& stop) {
   RuleSource source;
   if (settings.rule) {
     source.routers.rule = *settings.rule;
     source.routers.rule.biased = false;
     source.routers.family = "given";
+    return source;
+  }
+  if (settings.model.empty()) {
+    source.carried = model::carried_rule(dump);
+    if (!source.carried) {
+      throw UsageError("E-ROUTER-RULE",
+                       fmt::format("{} carries no rule of routers, as dumps of `vindex trace` do: "
+                                   "either --model MODEL, whose rule it is, or --top-k K and "
+                                   "--scoring softmax|sigmoid (and --normalise where weights are "
+                                   "divided by their sum)",
+                                   printable(settings.dump)));
+    }
+    source.routers.rule = source.carried->rule;
+    source.routers.family = source.carried->family;
+    source.routers.expects_bias = source.carried->expects_bias;
     return source;
   }
   source.files = input::open_model(
@@ -78,11 +107,9 @@ std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource
     RoutedLayer layer;
     layer.matrix = matrix;
     layer.router.rule = source.routers.rule;
-    const auto bias = source.routers.bias_tensors.find(record.layer);
-    layer.router.rule.biased =
-        layer.router.rule.biased && bias != source.routers.bias_tensors.end();
+    layer.router.rule.biased = layer.router.rule.biased && source.has_bias(record.layer);
     if (layer.router.rule.biased) {
-      layer.router.bias = model::read_router_bias(*source.files, bias->second);
+      layer.router.bias = source.bias(record.layer);
     } else if (source.routers.expects_bias) {
       without_bias.push_back(record.layer);
     }
@@ -131,6 +158,11 @@ results::RunDescription describe_routing(const RoutingSettings& settings, const 
   if (source.files) {
     inputs["model"] = engine::add_inputs(*source.files, "model ", run);
   }
+  if (source.carried) {
+    Sha256 digest;
+    digest.update(std::as_bytes(std::span(source.carried->text)));
+    run.fingerprint.emplace_back("carried rule", "sha256 " + hex(digest.finish()));
+  }
   run.inputs_json = inputs.dump(1);
   run.settings_json = engine::settings_text(
       {{"model", settings.model}, {"rule", rule_json(source.routers.rule, source.routers.family)}},
@@ -168,7 +200,10 @@ std::string rule_text(const RuleSource& source) {
 engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine::RunHooks& hooks) {
   engine::JobRun run = engine::begin_run(settings.run);
   model::Dump dump = model::open_dump(settings.dump, hooks.stop);
-  const RuleSource source = open_rule(settings, hooks.stop);
+  const RuleSource source = open_rule(settings, dump, hooks.stop);
+  for (const Warning& warning : source.routers.warnings) {
+    run.messages.push_back(fmt::format("warning {}: {}", warning.id, warning.text));
+  }
   std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
   if (layers.empty()) {
     throw FormatError("E-DUMP-ROLE", printable(settings.dump),

@@ -14,14 +14,15 @@ namespace vindex::jobs {
 /// chooses a back end.
 struct RoutingSettings {
   std::string dump;
-  std::string model;               ///< whose rule it is; empty where `rule` is given
+  std::string model;  ///< whose rule it is; empty where `rule` is given or the dump carries one
   std::string model_config;        ///< --model-config of it
   std::optional<RouterRule> rule;  ///< as given by the user
   engine::RunSettings run;
 };
 
 /// Errors: those of model::open_dump(), open_model(), model::model_routers() and run_job();
-/// FormatError E-DUMP-ROLE (65) for a dump without router_logits.
+/// FormatError E-DUMP-ROLE (65) for a dump without router_logits; UsageError E-ROUTER-RULE (64)
+/// where nothing says the rule.
 engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine::RunHooks& hooks);
 
 }  // namespace vindex::jobs

@@ -6,6 +6,7 @@
 #include "spectra_cells.hpp"
 
 #include "core/constants.hpp"
+#include "measure/drawn_nulls.hpp"
 #include "measure/layer_statistics.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +14,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace vindex::jobs {
 
@@ -245,6 +248,34 @@ std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* c
 
 namespace {
 
+/// Why ends of intervals are NaN; empty where none is.
+std::string interval_reason(const measure::LayerGroup& group) {
+  using measure::Estimate;
+  const auto is_open = [](const Estimate& one) {
+    return !std::isnan(one.value) && (std::isnan(one.low) || std::isnan(one.high));
+  };
+  std::string means;
+  bool is_quantile = false;
+  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
+    const measure::MetricEstimates& of = group.estimates[m];
+    is_quantile |= is_open(of.median) || is_open(of.q25) || is_open(of.q75);
+    if (is_open(of.mean)) {
+      means += (means.empty() ? "" : ", ") +
+               std::string(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+    }
+  }
+  std::string text;
+  if (!means.empty()) {
+    text = "mean of " + means + ": not from a sample, one value may be as large as it likes";
+  }
+  if (is_quantile) {
+    text += (text.empty() ? "" : "; ") +
+            fmt::format("quantiles: not from a sample of this size, {} of {}", group.n_measured,
+                        group.n_total);
+  }
+  return text;
+}
+
 /// Mean and quantiles of the whole group as its sample tells them: how far they may be off.
 void add_estimates(results::SideTable& table, const std::vector<measure::LayerGroup>& groups) {
   using measure::Estimate;
@@ -280,10 +311,15 @@ void add_estimates(results::SideTable& table, const std::vector<measure::LayerGr
       }
       add(suffix + "_se", "standard error" + of + ", finite-population corrected",
           &Estimate::error);
-      add(suffix + "_low", "lower end of the 95 % interval" + of, &Estimate::low);
-      add(suffix + "_high", "upper end of the 95 % interval" + of, &Estimate::high);
+      const char* none = figure.member == &MetricEstimates::mean
+                             ? ", whatever the values are; NaN where the metric has no bound"
+                             : ", whatever the values are; NaN where the sample has no bound";
+      add(suffix + "_low", "lower end of the 95 % interval" + of + none, &Estimate::low);
+      add(suffix + "_high", "upper end of the 95 % interval" + of + none, &Estimate::high);
     }
   }
+  results::add_column(table, groups, "interval_reason", "", "why ends of intervals are NaN",
+                      interval_reason);
 }
 
 }  // namespace
@@ -325,6 +361,48 @@ results::SideTable layer_table(std::span<const results::StoredRow* const> rows, 
   }
   if (drawn) {
     add_estimates(table, groups);
+  }
+  return table;
+}
+
+results::SideTable null_table(std::span<const results::StoredRow* const> rows) {
+  constexpr std::size_t kMostNullShapes = 256;  // each takes draws where nothing was measured
+  struct NullShape {
+    std::int64_t short_side = 0, long_side = 0;
+    measure::MetricValues errors;
+  };
+  std::set<std::pair<std::int64_t, std::int64_t>> sides;
+  for (const results::StoredRow* row : rows) {
+    const auto [p, n] = std::minmax(row->rows, row->cols);
+    if (p >= 2 && p < measure::kMinComputedNull && sides.size() < kMostNullShapes) {
+      sides.insert({p, n});
+    }
+  }
+  std::vector<NullShape> shapes;
+  for (const auto& [p, n] : sides) {
+    shapes.push_back({p, n, measure::null_errors(p, n)});
+  }
+  results::SideTable table{.group = "/null",
+                           .dimension = "shape",
+                           .long_name = "number of the shape",
+                           .coordinates = {"p", "n"}};
+  results::add_column(table, shapes, "p", "1", "the smaller of rows and cols",
+                      &NullShape::short_side);
+  results::add_column(table, shapes, "n", "1", "the larger of them", &NullShape::long_side);
+  for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+    results::add_column(table, shapes, fmt::format("var_at_{}_null_error", measure::kVarAtK[i]),
+                        "1",
+                        fmt::format("standard error of var_at_k_null at k = {}, a mean of draws",
+                                    measure::kVarAtK[i]),
+                        [i](const NullShape& shape) { return shape.errors.var_at_k[i]; });
+  }
+  for (const measure::MetricRow& metric : measure::metric_rows()) {
+    if (metric.has_null) {
+      results::add_column(
+          table, shapes, fmt::format("{}_null_error", metric.name), "1",
+          fmt::format("standard error of {}_null, a mean of draws; 0: it is exact", metric.name),
+          [&metric](const NullShape& shape) { return shape.errors[metric.metric]; });
+    }
   }
   return table;
 }

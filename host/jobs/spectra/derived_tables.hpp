@@ -1,4 +1,5 @@
-// Owns /tensor/ and /layer/: what follows from the rows of /matrix/ and the model's tensor list.
+// Owns /tensor/, /layer/ and /null/: what follows from the rows of /matrix/ and the model's tensor
+// list.
 #pragma once
 
 #include "measure/layer_statistics.hpp"
@@ -30,6 +31,10 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors,
 
 /// The rows of /layer/. Roles are views of `rows`, which must outlive the result.
 std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows);
+
+/// A row for each shape of `rows` whose nulls are means of draws: the standard errors of these, as
+/// `<name>_null_error`. No rows where there is no such shape; the first 256 where there are more.
+results::SideTable null_table(std::span<const results::StoredRow* const> rows);
 
 /// With `drawn` also how many of how many the statistics are of, and the estimates.
 results::SideTable layer_table(std::span<const results::StoredRow* const> rows, bool drawn);

@@ -30,6 +30,10 @@ constexpr double kCoveredShare = 0.9;
 constexpr std::size_t kMaxShapes = 4;
 /// A matrix that would take longer is replaced by a smaller one of the same proportions.
 constexpr double kMaxSeconds = 1.5;
+/// And one of more weights by a shorter one: making and reading them takes longer than their
+/// products where the other dimension is small.
+constexpr std::int64_t kMaxWeights = std::int64_t{1} << 25U;
+constexpr std::int64_t kThin = 512;
 /// And everything together stops being refined after this.
 constexpr double kMaxSecondsAltogether = 6.0;
 /// Beside the measurement: the program's start, one row, and the results file by the byte (deflate
@@ -209,6 +213,16 @@ std::int64_t shrunk(std::int64_t side, double factor) {
 
 }  // namespace
 
+ExampleShape example_shape(std::int64_t rows, std::int64_t cols, double factor) {
+  ExampleShape out = {shrunk(rows, factor), shrunk(cols, factor)};
+  if (std::min(out.rows, out.cols) < kThin && out.rows > kMaxWeights / out.cols) {
+    std::int64_t& longer = out.rows > out.cols ? out.rows : out.cols;
+    longer = shrunk(longer, static_cast<double>(kMaxWeights) / static_cast<double>(out.rows) /
+                                static_cast<double>(out.cols));
+  }
+  return out;
+}
+
 double expected_seconds(const engine::WorkPlan& plan, const model::ModelIndex& index,
                         const engine::RunSettings& settings,
                         const std::vector<std::unique_ptr<measure::Backend>>& backends) {
@@ -234,10 +248,11 @@ double expected_seconds(const engine::WorkPlan& plan, const model::ModelIndex& i
       const double each =
           kind.cost / static_cast<double>(kind.count) * static_cast<double>(workers) / rate;
       const double factor = std::cbrt(kMaxSeconds / each);
-      rate = measured_rate(
-          engine::measured_encoding(example), shrunk(example.stored_rows(), factor),
-          shrunk(example.stored_cols(), factor), std::min<std::int64_t>(kind.count, 64),
-          engine::options_for(example.table, sample), backends);
+      const ExampleShape shape =
+          example_shape(example.stored_rows(), example.stored_cols(), factor);
+      rate = measured_rate(engine::measured_encoding(example), shape.rows, shape.cols,
+                           std::min<std::int64_t>(kind.count, 64),
+                           engine::options_for(example.table, sample), backends);
     }
     covered += kind.cost;
     // The last matrices of a kind may leave workers idle, but never for longer than one takes.

@@ -33,6 +33,14 @@ AccessProof prove_access(const engine::RunSettings& settings, const engine::Sele
 /// `copies` bytes of remote files.
 std::uint64_t needed_disk(const engine::WorkPlan& plan, std::uint64_t copies);
 
+/// What a matrix of `rows x cols` is replaced by where a measurement of its speed is to take
+/// `factor` of its time in each dimension: whole blocks of any encoding, and of thin ones no more
+/// weights than are made and read in about a second (2^25).
+struct ExampleShape {
+  std::int64_t rows = 0, cols = 0;
+};
+ExampleShape example_shape(std::int64_t rows, std::int64_t cols, double factor);
+
 /// Seconds that `plan` would take: noise in the shapes and encodings that cost most is measured on
 /// all back ends as a run would, the rest scaled by arithmetic. Takes a few seconds itself; knows
 /// nothing of the storage.

@@ -47,22 +47,27 @@ constexpr std::array<SampleColumn, 2> kQq = {{
 
 using measure::ScaleFigures;
 
-constexpr std::array<ScaleColumn, 7> kScaleColumns = {{
+constexpr std::array<ScaleColumn, 9> kScaleColumns = {{
     {"z_modulus", "slope over log2 scale of -log2 of the mean squared Haar coefficient",
      &ScaleFigures::z_modulus},
     {"z_modulus_null", "mean of z_modulus for as many independent normal numbers",
      &ScaleFigures::z_modulus_null},
-    {"z_modulus_null_sd", "standard deviation of z_modulus for them",
+    {"z_modulus_null_sd", "standard deviation of z_modulus for them, of equal variance",
      &ScaleFigures::z_modulus_null_sd},
     {"csci", "correlation of the sizes of Haar coefficients with their parents', 0 for noise",
      &ScaleFigures::csci},
-    {"csci_null_sd", "standard deviation of csci for as many independent normal numbers",
+    {"csci_null_sd",
+     "standard deviation of csci for as many independent normal numbers, for them alone",
      &ScaleFigures::csci_null_sd},
     {"z_modulus_signflip",
      "z_modulus of the same magnitudes with random signs, with a sign-flip null",
      &ScaleFigures::z_modulus_signflip},
     {"csci_signflip", "csci of the same magnitudes with random signs, with a sign-flip null",
      &ScaleFigures::csci_signflip},
+    {"csci_permuted",
+     "csci of the same values in no order, mean over 8 permutations, with a sign-flip null",
+     &ScaleFigures::csci_permuted},
+    {"csci_permuted_sd", "its standard deviation over them", &ScaleFigures::csci_permuted_sd},
 }};
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "measure/sample_angles.hpp"
 #include "measure/scale_figures.hpp"
 
+#include <cstddef>
 #include <span>
 
 namespace vindex::jobs {
@@ -28,7 +29,8 @@ struct ScaleColumn {
   double measure::ScaleFigures::*member = nullptr;
 };
 
-/// z_modulus and csci, each behind it what noise gives.
+/// z_modulus and csci, each behind it what noise gives; then (schema 1.5) csci of permuted weights.
 std::span<const ScaleColumn> scale_columns();
+inline constexpr std::size_t kOlderScales = 7;  ///< of them, those of schema 1.4
 
 }  // namespace vindex::jobs

@@ -17,12 +17,14 @@ std::uint64_t sample_bytes(std::int64_t weights) {
 }
 
 std::uint64_t scale_bytes_in_memory(std::int64_t weights) {
-  return kDecodedBytes + 2 * measure::HaarPyramid::bytes_in_order(weights);
+  return kDecodedBytes + 2 * measure::HaarPyramid::bytes_in_order(weights) +
+         measure::PermutedScales::bytes_of(weights);
 }
 
 std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
-  return kDecodedBytes + 2 * (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
-                                           : measure::HaarPyramid::bytes_by_columns(rows, cols));
+  return kDecodedBytes + measure::PermutedScales::bytes_of(rows * cols) +
+         2 * (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
+                           : measure::HaarPyramid::bytes_by_columns(rows, cols));
 }
 
 SampledInput::SampledInput(measure::MatrixInput& inner, bool with_signs, ScaleThreads* threads)

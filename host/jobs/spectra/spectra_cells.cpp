@@ -153,15 +153,16 @@ Maker made() {
     offset += sizeof(double);
   }
   offset = offsetof(SpectrumNumbers, scales);
+  std::size_t number = 0;
   for (const ScaleColumn& column : scale_columns()) {
-    to.add(column.name, column.long_name, offset, "scales");
+    to.add(column.name, column.long_name, offset, number++ < kOlderScales ? "scales" : "permuted");
     offset += sizeof(double);
   }
   return to;
 }
 
 /// Those that older programs wrote without, and those that were asked for.
-constexpr std::array<results::ColumnGroup, 9> kSpectraGroups = {
+constexpr std::array<results::ColumnGroup, 10> kSpectraGroups = {
     {{"sigma_error", "sigma_error"},
      {"theta", "theta"},
      {"signflip", "var_at_k_signflip"},
@@ -170,6 +171,7 @@ constexpr std::array<results::ColumnGroup, 9> kSpectraGroups = {
      {"distance", "rand_distance_signflip"},
      {"sampled", "theta_seed"},
      {"scales", "z_modulus"},
+     {"permuted", "csci_permuted"},
      {"drawn", "draw"}}};
 
 constexpr std::array<results::SecondScale, 2> kSpectraScales = {

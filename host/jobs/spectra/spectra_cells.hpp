@@ -18,7 +18,7 @@ namespace vindex::jobs {
 
 inline constexpr std::size_t kMomentCount = 10;
 inline constexpr std::size_t kSampleCount = 6;
-inline constexpr std::size_t kScaleCount = 7;
+inline constexpr std::size_t kScaleCount = 9;
 
 /// All numbers of a row of /matrix/, /imatrix/ or /product/ and of its /resume/; NaN: none. They
 /// are doubles and nothing else, so the row's cells are these in this order; what most files have

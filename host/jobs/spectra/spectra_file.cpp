@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace vindex::jobs {
 
@@ -62,7 +63,7 @@ void add_spectra_groups(const results::FileDescription& description, model::Resu
     groups.insert(groups.end(), {"spread", "spread_p"});
   }
   if (description.sampled && !results::is_derived(table)) {
-    groups.insert(groups.end(), {"sampled", "scales"});
+    groups.insert(groups.end(), {"sampled", "scales", "permuted"});
   }
   if (draw_seed(description.fingerprint) && !results::is_derived(table)) {
     groups.emplace_back("drawn");
@@ -146,8 +147,11 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
   if (file.exists("/tensor/z_reason")) {
     text("z_reason", &results::TensorEntry::scales_missing);
     for (const ScaleColumn& column : scale_columns()) {
-      const auto values = results::read_numbers<double>(file, std::string("/tensor/") + column.name,
-                                                        {names.size()});
+      const std::string path = std::string("/tensor/") + column.name;
+      if (!file.exists(path)) {
+        continue;  // before schema 1.5
+      }
+      const auto values = results::read_numbers<double>(file, path, {names.size()});
       for (std::size_t i = 0; i < names.size(); ++i) {
         out.tensors[i].scales.*column.member = values[i];
       }
@@ -177,6 +181,9 @@ results::Beside spectra_beside(const results::FileDescription& description,
   if (whole) {
     const std::optional<std::string> seed = draw_seed(description.fingerprint);
     beside.tables.push_back(layer_table(rows, seed.has_value()));
+    if (results::SideTable nulls = null_table(rows); nulls.rows > 0) {
+      beside.tables.push_back(std::move(nulls));
+    }
     if (seed) {
       beside.attributes.push_back({"sample", sample_attribute(rows, *seed)});
     }
@@ -189,7 +196,7 @@ results::Beside spectra_beside(const results::FileDescription& description,
 results::Schema spectra_schema() {
   return {.id = results::FileSchema::kResults,
           .name = "vindex-results",
-          .version = "1.4",
+          .version = "1.5",
           .rows = "matrices",
           .verb = "measure",
           .table = "/matrix",

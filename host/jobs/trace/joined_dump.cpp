@@ -2,7 +2,9 @@
 #include "joined_dump.hpp"
 
 #include "core/atomic_file.hpp"
+#include "core/path_kind.hpp"
 #include "input/file_source.hpp"
+#include "model/carried_rule.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -25,7 +27,12 @@ void join_dump(std::span<const DumpArrayPlan> plan, const std::string& folder,
                                       "E-OUTPUT-WRITE"};
   constexpr std::uint64_t kPiece = 4U << 20U;
   AtomicFile file(to, kErrors);
-  const std::string header = safetensors_header(plan);
+  const std::string rule_file = folder + "/" + std::string(model::kCarriedRuleFile);
+  std::string rule;
+  if (path_kind(rule_file) == PathKind::kFile) {
+    rule = whole_text(*input::open_file_source(rule_file));
+  }
+  const std::string header = safetensors_header(plan, rule);
   file.write(0, std::as_bytes(std::span(header)));
   std::uint64_t at = header.size();
   std::vector<std::byte> piece;

@@ -3,6 +3,7 @@
 
 #include "core/atomic_file.hpp"
 #include "core/integers.hpp"
+#include "core/small_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -210,10 +211,15 @@ std::unique_ptr<TokenRows> make_rows_in_file(std::int64_t tokens, std::int64_t w
 
 std::unique_ptr<TokenRows> open_rows_file(std::int64_t tokens, std::int64_t width,
                                           const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor < 0) {
     throw_output_error(kErrorId, errno,
                        fmt::format("{}: the file of rows cannot be opened", printable(path)));
+  }
+  if (!is_own_file(descriptor)) {
+    ::close(descriptor);
+    throw_output_error(kErrorId, EEXIST,
+                       fmt::format("{}: is no file of its own but a link", printable(path)));
   }
   return std::make_unique<FileRows>(tokens, width, descriptor, printable(path));
 }

@@ -2,9 +2,11 @@
 #include "trace_dump.hpp"
 
 #include "core/integers.hpp"
+#include "core/json_document.hpp"
 #include "core/path_kind.hpp"
 #include "core/text_parts.hpp"
 #include "decode/encode.hpp"
+#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
 #include <vindex/error.hpp>
 
@@ -129,8 +131,12 @@ DumpChoice dump_choice(const std::string& keep, const std::string& layers, const
   return choice;
 }
 
-std::string safetensors_header(std::span<const DumpArrayPlan> plan) {
+std::string safetensors_header(std::span<const DumpArrayPlan> plan, const std::string& rule) {
   std::string text = "{";
+  if (!rule.empty()) {
+    const Json metadata = {{std::string(model::kCarriedRuleKey), rule}};
+    text += fmt::format(R"("__metadata__":{},)", metadata.dump());
+  }
   std::uint64_t at = 0;
   for (const DumpArrayPlan& array : plan) {
     const std::uint64_t end = at + array.bytes;
@@ -254,11 +260,12 @@ void DumpArray::finish() {
 }
 
 DumpWriter::DumpWriter(std::vector<DumpArrayPlan> plan, const TracePrompts& prompts,
-                       std::string folder, std::string shown)
+                       std::string folder, std::string shown, std::string rule)
     : plan_(std::move(plan)),
       prompts_(prompts),
       folder_(std::move(folder)),
-      shown_(std::move(shown)) {}
+      shown_(std::move(shown)),
+      rule_(std::move(rule)) {}
 
 void DumpWriter::begin(std::int32_t layer) {
   std::set<std::string> kept;
@@ -331,6 +338,13 @@ void DumpWriter::finish() {
     values.assign(begin, begin + length);
     ids.write(first, values);
     first += length;
+  }
+  if (!rule_.empty()) {
+    const std::string file(model::kCarriedRuleFile);
+    AtomicFile text(path_in(shown_, file), path_in(folder_, file), kDumpErrors);
+    text.write(0, std::as_bytes(std::span(rule_)));
+    text.flush();
+    text.rename();
   }
   finish_open();
 }

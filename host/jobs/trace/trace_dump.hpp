@@ -53,8 +53,10 @@ std::vector<DumpArrayPlan> plan_dump(const DumpChoice& choice,
                                      const model::Transformer& transformer, std::int64_t tokens);
 
 /// What stands before the elements of the arrays of `plan` in one .safetensors file, in which they
-/// lie one after the other. Source: safetensors README.
-std::string safetensors_header(std::span<const DumpArrayPlan> plan);
+/// lie one after the other; `rule`: of routers, among the metadata (model/carried_rule.hpp).
+/// Source: safetensors README.
+std::string safetensors_header(std::span<const DumpArrayPlan> plan,
+                               const std::string& rule = std::string());
 
 /// One array of float32 given, or of int64.
 class DumpArray {
@@ -83,9 +85,10 @@ class DumpArray {
 /// Writes what it sees of the pass.
 class DumpWriter final : public TraceObserver {
  public:
-  /// Arrays grow in `folder`; messages name `shown`. All must outlive it.
+  /// Arrays grow in `folder`; messages name `shown`. All must outlive it. `rule`: of routers, as
+  /// model::carried_rule_text(); empty: none.
   DumpWriter(std::vector<DumpArrayPlan> plan, const TracePrompts& prompts, std::string folder,
-             std::string shown);
+             std::string shown, std::string rule = std::string());
 
   /// Files of arrays that are not those of layers before `layer` are removed. Errors: FormatError
   /// E-TRACE-STATE (65) where one of those is not there.
@@ -117,7 +120,7 @@ class DumpWriter final : public TraceObserver {
 
   std::vector<DumpArrayPlan> plan_;
   const TracePrompts& prompts_;
-  std::string folder_, shown_;
+  std::string folder_, shown_, rule_;
   std::map<std::string, std::unique_ptr<DumpArray>> open_;  ///< by name
 };
 

@@ -10,6 +10,7 @@
 #include "core/json_document.hpp"
 #include "core/text_parts.hpp"
 #include "input/file_source.hpp"
+#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
 #include "results/description.hpp"
 #include <vindex/error.hpp>
@@ -48,6 +49,9 @@ std::string without_slashes(std::string path) {
 
 /// Whether `name` is that of a file of a dump.
 bool is_dump_file(const fs::path& name) {
+  if (name == model::kCarriedRuleFile) {
+    return true;
+  }
   const std::string extension = name.extension().string();
   if (extension != ".npy" && extension != ".safetensors") {
     return false;
@@ -139,6 +143,28 @@ void require_dump_file(const std::string& path, bool replace) {
   }
 }
 
+/// Removes OUTPUT.parts of a run that ended after it had given the dump its name: nothing in it is
+/// worth keeping, and no other run would come by. The caller has an error of its own to tell.
+void remove_remains(const std::string& output) noexcept {
+  const std::string folder = output + ".parts";
+  try {
+    if (!is_there(folder + "/run.json") || is_there(folder + "/dump")) {
+      return;
+    }
+    const results::LockFile lock(folder + "/run.lock");
+    for (const fs::path& path : entries_of(folder)) {
+      std::error_code ignored;
+      if (path.filename() != "run.lock" && path.filename() != "run.json") {
+        fs::remove_all(path, ignored);
+      }
+    }
+    remove_file(folder + "/run.json");
+  } catch (const std::exception&) {
+    return;
+  }
+  ::rmdir(folder.c_str());
+}
+
 }  // namespace
 
 void require_free_dump(const std::string& given, bool replace) {
@@ -172,6 +198,7 @@ void require_free_dump(const std::string& given, bool replace) {
                                   printable(output), printable(foreign->filename().string())));
   }
   if (!entries.empty() && !replace) {
+    remove_remains(output);
     throw OutputError("E-OUTPUT-EXISTS",
                       fmt::format("{} holds a dump; --force replaces it", printable(output)));
   }

@@ -29,7 +29,8 @@ using TraceFingerprint = std::vector<std::pair<std::string, std::string>>;
 
 /// Judges `output` before anything is opened or written: absent, or an empty folder, or (`replace`)
 /// a folder of arrays of a dump and of nothing else, or such a file where is_one_file(). Errors:
-/// OutputError (73) E-OUTPUT-EXISTS, E-OUTPUT-NOT-A-FOLDER, E-OUTPUT-NOT-A-DUMP, E-OUTPUT-CREATE
+/// OutputError (73) E-OUTPUT-EXISTS (what a run left beside its finished
+/// dump is then removed), E-OUTPUT-NOT-A-FOLDER, E-OUTPUT-NOT-A-DUMP, E-OUTPUT-CREATE
 /// where its parent is no folder.
 void require_free_dump(const std::string& output, bool replace);
 

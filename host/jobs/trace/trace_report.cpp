@@ -40,6 +40,19 @@ std::string trace_text(const TraceResult& result, std::size_t columns) {
   return out;
 }
 
+namespace {
+
+Json not_finite_json(const NotFinite& found) {
+  if (!found.any()) {
+    return {};
+  }
+  return {{"first_layer", found.first_layer},
+          {"activation_tokens", found.activation_tokens},
+          {"logit_tokens", found.logit_tokens}};
+}
+
+}  // namespace
+
 std::string trace_json(const TraceResult& result) {
   Json out = {{"schema", "vindex-trace/1"},
               {"model", printable(result.model)},
@@ -55,6 +68,8 @@ std::string trace_json(const TraceResult& result) {
               {"arrays", result.arrays},
               {"dump_bytes", result.dump_bytes},
               {"unrouted_tokens", result.unrouted},
+              {"not_finite", not_finite_json(result.not_finite)},
+              {"not_finite_against", not_finite_json(result.not_finite_against)},
               {"backend", result.backend},
               {"device", result.device},
               {"read_bytes", result.reading.bytes()},

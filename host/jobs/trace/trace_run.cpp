@@ -14,11 +14,13 @@
 #include "engine/description_parts.hpp"
 #include "engine/forward_backends.hpp"
 #include "engine/version.hpp"
+#include "model/carried_rule.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -273,12 +275,23 @@ class Trace {
     }
   }
 
-  void tell(const std::string& note, const TraceFolder* folder) const {
-    say(note);
+  void tell_warnings(const engine::OpenModel& model, const model::Transformer& transformer,
+                     const std::string& side) const {
     std::vector<std::string> warnings;
-    engine::add_warnings(model_.files, model_.index, "", warnings);
+    engine::add_warnings(model.files, model.index, side, warnings);
+    for (const Warning& warning : transformer.warnings) {
+      warnings.push_back(fmt::format("warning {}: {}{}", warning.id, side, warning.text));
+    }
     for (const std::string& warning : warnings) {
       say(warning);
+    }
+  }
+
+  void tell(const std::string& note, const TraceFolder* folder) const {
+    say(note);
+    tell_warnings(model_, transformer_, "");
+    if (other_) {
+      tell_warnings(*other_, other_transformer_, printable(settings_.against) + ": ");
     }
     if (transformer_.context > 0 && result_.longest > transformer_.context) {
       say(
@@ -313,11 +326,19 @@ class Trace {
     }
   }
 
+  /// That of the model's routers, where the dump has their logits; empty.
+  std::string carried_rule() const {
+    const bool has_logits = std::any_of(plan_.begin(), plan_.end(), [](const DumpArrayPlan& array) {
+      return array.role == model::kRouterLogitsRole;
+    });
+    return has_logits ? model::carried_rule_text(model_.files) : std::string();
+  }
+
   /// A dump that is complete but for its name is not written again; figures are.
   void work(const ForwardModel& model, ForwardOptions options, TraceFolder* folder) {
     std::optional<DumpWriter> writer;
     if (folder != nullptr && !folder->is_complete()) {
-      writer.emplace(plan_, prompts_, folder->dump_folder(), folder->output());
+      writer.emplace(plan_, prompts_, folder->dump_folder(), folder->output(), carried_rule());
     }
     const std::unique_ptr<TraceStatistics> statistics = open_statistics(options);
     std::vector<TraceObserver*> observers;
@@ -330,8 +351,11 @@ class Trace {
     if (observers.empty() && !wants_losses()) {
       return;
     }
+    FiniteWatch watch(prompts_.tokens(), makes_logits());
+    observers.push_back(&watch);
     ForwardOutcome pass = run_forward(model, prompts_, options, observers, hooks_);
     count(pass);
+    result_.not_finite = watch.found();
     if (result_.stopped) {
       result_.layers_before = folder == nullptr ? 0 : folder->layers_done();
       return;
@@ -340,6 +364,7 @@ class Trace {
     options.held += states->memory_bytes();
     options.folder = nullptr;
     finish(model, *states, options, observers);
+    result_.not_finite = watch.found();
     if (result_.stopped) {
       return;
     }
@@ -371,8 +396,11 @@ class Trace {
     if (other_) {
       const ForwardModel other{other_transformer_, other_->files, other_->index, model.backend};
       say(fmt::format("{}: the same prompts", printable(settings_.against)));
-      ForwardOutcome pass = run_forward(other, prompts_, options, {}, hooks_);
+      FiniteWatch watch(prompts_.tokens(), false);
+      std::array<TraceObserver*, 1> watching = {&watch};
+      ForwardOutcome pass = run_forward(other, prompts_, options, watching, hooks_);
       count(pass);
+      result_.not_finite_against = watch.found();
       if (result_.stopped) {
         return;
       }
@@ -387,6 +415,10 @@ class Trace {
     add_reading(result_.reading, end.reading);
     result_.stopped = end.stopped;
     result_.findings = std::move(end.findings);
+    // Logits of the other model are seen where they are compared.
+    if (other_ && result_.findings && result_.findings->left_out == 0) {
+      result_.not_finite_against.logit_tokens = result_.findings->comparison.left_out();
+    }
   }
 
   const TraceSettings& settings_;

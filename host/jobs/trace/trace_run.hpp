@@ -1,6 +1,7 @@
 // Owns a trace from its settings to what it leaves (a dump, statistics, losses) and its report.
 #pragma once
 
+#include "finite_watch.hpp"
 #include "trace_dump.hpp"
 #include "trace_logits.hpp"
 
@@ -36,8 +37,9 @@ struct TraceResult {
   std::string against, statistics;         ///< as asked for
   std::optional<LogitsFindings> findings;  ///< where losses were asked for
   std::int64_t arrays = 0;
-  std::uint64_t dump_bytes = 0;  ///< of the arrays
-  std::int64_t unrouted = 0;     ///< tokens of a mixture whose logits route nowhere
+  std::uint64_t dump_bytes = 0;              ///< of the arrays
+  std::int64_t unrouted = 0;                 ///< tokens of a mixture whose logits route nowhere
+  NotFinite not_finite, not_finite_against;  ///< of the model, and of the one that it judges
   std::string backend, device;
   bool rows_in_file = false;  ///< the residual stream did not fit into the budget
   double seconds = 0.0, keeping_seconds = 0.0;

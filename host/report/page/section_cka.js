@@ -42,22 +42,22 @@ const everyLayer = (figure, file) => {
 const neighbours = (figure, file) => {
   const layers = Array.from(file.column("layer"));
   const breaks = new Set((String(file.attributes.stages_breaks ?? "").match(/-?\d+/g) ?? []).map(Number));
-  const threshold = file.attributes.stages_threshold ?? NaN;
+  const limits = String(file.attributes.stages_limits ?? "").split(" ").map((text) => (text === "" ? NaN : Number(text)));
   const points = layers.slice(0, -1).map((layer, row) => {
     const value = file.at("adjacent_cka", row), error = file.at("adjacent_cka_se", row);
-    return { panel: "", x: layer, value, low: value - 2 * error, high: value + 2 * error, null: threshold, error, marked: breaks.has(layer),
+    return { panel: "", x: layer, value, low: value - 2 * error, high: value + 2 * error, null: limits[row] ?? NaN, error, marked: breaks.has(layer),
       next: layers[row + 1] };
   });
-  figure.lines({ label: "CKA of every layer of A and the next one, beside the threshold of a break", points,
+  figure.lines({ label: "CKA of every layer of A and the next one, beside the limit of a break", points,
     xTitle: "layer of A (and the next one)",
-    key: [["line", "CKA of a layer and the next, two standard errors"], ["null", "threshold of a break, from all neighbours"],
+    key: [["line", "CKA of a layer and the next, two standard errors"], ["null", "limit of a break, by the trend of its neighbours"],
       ["diamond", "a stage ends"]],
     describe: (point) => [["layers", `${point.x} and ${point.next}`], ["cka", number(point.value)], ["standard error", number(point.error)],
-      ["threshold of a break", number(point.null)], ...(point.marked ? [["a stage ends", "here"]] : [])] });
+      ["limit of a break", number(point.null)], ...(point.marked ? [["a stage ends", "here"]] : [])] });
   const stages = file.attributes.stages;
   figure.note(isNumber(stages)
-    ? `Stages of A: ${stages}. A stage ends where CKA lies below median \u2212 3 \u00d7 1.4826 \u00d7 MAD and below three of its own ` +
-      "standard errors."
+    ? `Stages of A: ${stages}. A stage ends where CKA lies below its neighbours on either side by 3 \u00d7 1.4826 \u00d7 MAD and by ` +
+      "three of its standard errors."
     : "The number of stages is not known: that takes the standard error of every pair of neighbours.");
 };
 

@@ -184,6 +184,71 @@ def test_devices_are_refused_untouched() -> None:
     assert tensor.exports == 0
 
 
+HUGE = 2**62
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((HUGE, 2), (2, 1)), ((2, HUGE), (HUGE, 1)), ((2**32, 2**32), (2**32, 1)),
+        ((2**31, 2**31), None),
+        ((2**33, 2**31), None), ((2**40, 4), (4, 1)), ((4, 4), (HUGE, 1)), ((4, 4), (1, -HUGE)),
+        ((4, 4), (-(2**40), 1)), ((2**31, 2**31), (0, 0)), ((2**63 - 1, 2**63 - 1), (0, 0)),
+        ((2**63 - 1, 1), (1, 1)),
+    ],
+)  # fmt: skip
+def test_shapes_beyond_the_memory_are_refused(
+    shape: tuple[int, int], strides: tuple[int, int] | None
+) -> None:
+    for code, bits in ((FLOAT, 32), (FLOAT, 64), (BFLOAT, 16)):
+        tensor = Tensor(weights(4, 4).astype(np.float64), code, bits)
+        tensor.shape[:] = shape
+        if strides is None:
+            tensor.managed.tensor.strides = None
+        else:
+            tensor.strides[:] = strides
+        with pytest.raises((Error, MemoryError)) as caught:
+            sigma(tensor)
+        assert getattr(caught.value, "id", "E-ARRAY") == "E-ARRAY"
+
+
+@pytest.mark.parametrize("shape", [(-1, 4), (4, -1), (-(2**63), 4), (0, HUGE), (HUGE, 0)])
+def test_shapes_that_are_none_are_refused(shape: tuple[int, int]) -> None:
+    tensor = Tensor(weights(4, 4), FLOAT, 32)
+    tensor.shape[:] = shape
+    with pytest.raises(Error, match="at least one row"):
+        sigma(tensor)
+
+
+@pytest.mark.parametrize("offset", [0, 8, 4096, 2**47, 2**63, 2**64 - 64])
+def test_memory_that_is_none_is_refused(offset: int) -> None:
+    tensor = Tensor(weights(4, 4), FLOAT, 32)
+    tensor.managed.tensor.data = None
+    tensor.managed.tensor.byte_offset = offset
+    with pytest.raises(Error, match="memory is not there") as caught:
+        sigma(tensor)
+    assert (caught.value.code, caught.value.id) == (64, "E-ARRAY")
+    assert tensor.deleted == 1
+
+
+def test_dimensions_that_are_none_are_refused() -> None:
+    for ndim in (-1, 0, 1, 3, 2**31 - 1, -(2**31)):
+        tensor = Tensor(weights(4, 4), FLOAT, 32)
+        tensor.shape = (ctypes.c_int64 * 8)(*[2] * 8)
+        tensor.managed.tensor.shape = tensor.shape
+        tensor.managed.tensor.ndim = ndim
+        tensor.managed.tensor.strides = None
+        with pytest.raises(Error):
+            sigma(tensor)
+    for strides in (None, True):
+        tensor = Tensor(weights(4, 4), FLOAT, 32)
+        tensor.managed.tensor.shape = None
+        if strides is None:
+            tensor.managed.tensor.strides = None
+        with pytest.raises(Error, match="without a shape"):
+            sigma(tensor)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16, np.complex64, np.bool_])
 def test_other_types_are_refused_by_name(dtype: Any) -> None:
     with pytest.raises(Error, match=np.dtype(dtype).name) as caught:

@@ -124,4 +124,4 @@ def test_arguments_of_other_kinds_are_type_errors() -> None:
 def test_the_version_is_the_packages() -> None:
     from importlib.metadata import version
 
-    assert _native.version() == version("vindex")
+    assert _native.version() == version("vindex-spectra")

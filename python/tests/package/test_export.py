@@ -190,14 +190,14 @@ def test_without_pyarrow_it_says_what_installs_it(files: Path, tmp_path: Path) -
         "export", files / "mini.h5", "--format", "parquet", "-o", tmp_path / "x", code=78,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
     )  # fmt: skip
-    assert b"pip install 'vindex[arrow]'" in found.stderr
+    assert b"pip install 'vindex-spectra[arrow]'" in found.stderr
 
 
 def test_the_program_names_the_package(files: Path, tmp_path: Path) -> None:
     for format in ("parquet", "arrow"):
         found = call("export", files / "mini.h5", "--format", format, "-o", tmp_path / "x", code=64)
         assert "E-EXPORT-PYTHON" in found.stderr
-        assert "pip install 'vindex[arrow]'" in found.stderr
+        assert "vindex-spectra[arrow]" in found.stderr
     assert list(tmp_path.iterdir()) == []
 
 

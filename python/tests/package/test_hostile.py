@@ -3,6 +3,7 @@ program's kind, in little time and memory; never a crash."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections.abc import Iterator
@@ -126,6 +127,69 @@ def test_texts_that_were_changed(small: Path, tmp_path: Path) -> None:
     with pytest.raises(vindex.Error) as caught:
         vindex.open(path).matrix  # noqa: B018
     assert caught.value.id == "E-RESULTS-DATA"
+
+
+def test_numbers_that_were_changed(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.h5"
+    shutil.copy(small, path)
+    with h5py.File(path, "r+") as file:
+        file["matrix/gini_null"][0] = 0.0
+    with vindex.open(path) as results, pytest.raises(vindex.Error) as caught:
+        results.matrix  # noqa: B018
+    assert caught.value.id == "E-RESULTS-DATA"
+    with h5py.File(path, "r+") as file:
+        del file["matrix/gini_null"].attrs["sha256"]
+    assert vindex.open(path).matrix["gini_null"][0] == 0.0
+
+
+def test_a_lost_chunk_of_a_file_without_digests(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.h5"
+    shutil.copy(small, path)
+    with h5py.File(path, "r+") as file:
+        shape = file["matrix/gini_null"].shape
+        del file["matrix/gini_null"]
+        file.create_dataset("matrix/gini_null", shape=shape, dtype="f8", chunks=shape)
+        file["matrix/gini_null"].dims[0].attach_scale(file["matrix/matrix"])
+    with pytest.raises(vindex.Error) as caught:
+        vindex.open(path).matrix  # noqa: B018
+    assert caught.value.id == "E-RESULTS-DATA"
+
+
+def contents_of(path: Path) -> str:
+    """The digest of every value and attribute that the package gives."""
+    digest = hashlib.sha256()
+    with vindex.open(path) as results:
+        for name in results.tables:
+            digest.update(results.tables[name].to_csv().encode())
+            for key, one in sorted(results.datasets[name].variables.items()):
+                said = [key, one.dims, sorted(one.attrs.items())]
+                values = one.values.tolist() if one.dtype == object else one.values.tobytes()
+                digest.update(repr([*said, values]).encode())
+        for tensor in results.matrix["tensor"]:
+            digest.update(results.spectrum(tensor, slice=None).tobytes())
+    return digest.hexdigest()
+
+
+def test_one_changed_byte_is_the_same_values_or_an_error(small: Path, tmp_path: Path) -> None:
+    """Where no checksum of the format reaches: nodes of indices of chunks, heaps of text."""
+    wanted = contents_of(small)
+    original = small.read_bytes()
+    places = []
+    for signature, length in ((b"TREE", 72), (b"GCOL", 96)):
+        begin = original.index(signature)
+        places += range(begin, begin + length, 11)
+    places += range(1, len(original), len(original) // 6)
+    path = tmp_path / "out.h5"
+    for number, place in enumerate(places):
+        damaged = bytearray(original)
+        damaged[place] ^= (0x01, 0x80, 0x10, 0xFF)[number % 4]
+        path.write_bytes(damaged)
+        code = 65
+        try:
+            found = contents_of(path)
+        except vindex.Error as error:
+            found, code = wanted, error.code
+        assert (found, code) == (wanted, 65), place
 
 
 @pytest.mark.parametrize("chunks", [None, (16384,)])

@@ -260,4 +260,4 @@ def test_without_matplotlib_it_says_what_installs_it(files: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert found.returncode == 1
-    assert "pip install 'vindex[plot]'" in found.stderr
+    assert "pip install 'vindex-spectra[plot]'" in found.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -17,6 +18,7 @@ import xarray as xr
 from package_files import HOSTILE, call, write_safetensors
 
 import vindex
+from vindex._text import printable, without_secrets
 
 K = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
@@ -79,7 +81,7 @@ def test_an_integer_that_is_missing_is_nan_and_no_layer_is_minus_one(hostile: Pa
 
 def test_other_tables(files: Path) -> None:
     results = vindex.open(files / "mini.h5")
-    assert list(results.tables) == ["layer", "matrix", "tensor"]
+    assert list(results.tables) == ["layer", "matrix", "null", "tensor"]
     layer = results.layer
     experts = results.matrix.query("block == 'routed_expert' and role == 'down_proj'")
     wanted = experts.groupby("layer")["stable_rank"].median()
@@ -343,6 +345,45 @@ def test_errors_are_those_of_the_program(
         [vindex._program.path(), "show", path], capture_output=True, text=True, check=False
     )
     assert (theirs.returncode, id in theirs.stderr) == (code, True), theirs.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://host/a@b.gguf", "https://host/a@b.gguf"),
+        ("hf://org/repo@main/a.gguf", "hf://org/repo@main/a.gguf"),
+        ("https://user:SECRET@host:80/a?X-Amz-Signature=SECRET", "https://host:80/a"),
+        ("http://user:SE/C?R@ET@host/a", "http://host/a"),
+        ("https://user:SECRET", "https://..."),
+        ("s3://KEY:SECRET@bucket/a?b", "s3://bucket/a?b"),
+        ("s3://bucket/a?X-Amz-Signature=SECRET", "s3://bucket/a"),
+        ('at https://u:S@h/a?b: no, "http://h/c?SECRET".', 'at https://h/a: no, "http://h/c".'),
+        ("a ? b # c @ d", "a ? b # c @ d"),
+    ],
+)
+def test_no_secret_of_an_address_is_shown(given: str, shown: str) -> None:
+    """As tests/core/secrets_test.cpp has it for the program."""
+    assert without_secrets(given) == printable(given) == shown
+    assert without_secrets(shown) == shown
+    with pytest.raises(vindex.Error) as caught:
+        vindex.open(given)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_paths_are_texts_bytes_or_path_objects(files: Path, tmp_path: Path) -> None:
+    for path in (files / "mini.h5", str(files / "mini.h5"), os.fsencode(files / "mini.h5")):
+        with vindex.open(path) as results:
+            assert results.path == files / "mini.h5"
+            assert len(results.matrix) > 0
+    strange = tmp_path / os.fsdecode(b"a\xff.h5")
+    shutil.copy(files / "mini.h5", strange)
+    with vindex.open(os.fsencode(strange)) as results:
+        assert results.path == strange
+    with pytest.raises(vindex.Error, match="E-RESULTS-MISSING"):
+        vindex.open(b"nosuch.h5")
+    for what in (3, None, ["a.h5"], bytearray(b"a.h5")):
+        with pytest.raises(TypeError, match=r"str, bytes or os\.PathLike"):
+            vindex.open(what)  # type: ignore[arg-type]
 
 
 def test_unreadable_and_strange_paths(files: Path, tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_what_cannot_be_measured_says_so() -> None:
     assert "not_finite" in repr(broken)
 
 
+def test_a_masked_array_is_refused_where_it_masks(weights: np.ndarray) -> None:
+    mask = np.zeros(weights.shape, bool)
+    whole = vindex.spectrum(np.ma.MaskedArray(weights, mask))
+    assert np.array_equal(whole.sigma, vindex.spectrum(weights).sigma)
+    assert np.array_equal(whole.sigma, vindex.spectrum(np.ma.MaskedArray(weights)).sigma)
+    mask[3, 4] = mask[5, 6] = True
+    with pytest.raises(vindex.Error, match=r"2 of 9600 elements masked.*filled\(0\)") as caught:
+        vindex.spectrum(np.ma.MaskedArray(weights, mask))
+    assert (caught.value.code, caught.value.id) == (64, "E-ARRAY")
+
+
 def test_a_notebook_shows_a_table(weights: np.ndarray) -> None:
     found = vindex.spectrum(weights)
     shown = html.unescape(found._repr_html_())

@@ -184,6 +184,23 @@ def test_slow_bodies_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (caught.value.status, caught.value.id) == (408, "E-SERVE-SLOW")
 
 
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [("1e999", 422), ("-1e999", 422), ("1e308", 422), ("1.5", 422), ("1" * 400, 422),
+     ("1" * 5000, 400), ("NaN", 400), ("Infinity", 400), ("0x10", 400)],
+)  # fmt: skip
+def test_numbers_that_are_none(server: Server, number: str, status: int) -> None:
+    for name in ("vectors", "threads", "layers", "worker", "backend", "no-spectra", "ram-budget"):
+        body = f'{{"verb": "measure", "model": "kimi", "options": {{"{name}": {number}}}}}'
+        answer = server.client.post("/v1/jobs", content=body, headers=JSON)
+        if name == "layers" and status == 422 and number.isdigit():
+            server.client.delete(answer.headers["location"])  # a text, which a number may stand for
+            continue
+        assert answer.status_code == status, (name, answer.text)
+    for query in (f"limit={number}", f"cursor={number}"):
+        assert server.client.get(f"/v1/jobs?{query}").status_code == 422
+
+
 def test_unknown_routes_and_methods(server: Server) -> None:
     assert_problem(server.client.get("/nosuch"), 404, "E-SERVE-ROUTE")
     answer = server.client.put("/v1/jobs", json={})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,22 @@ def test_tokens_that_are_refused(tmp_path: Path) -> None:
         from_flags(tmp_path, "--token-file", str(tmp_path / "nosuch"))
 
 
+def test_a_pipe_is_no_token_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(Error, match="E-SERVE-TOKEN.*no regular file") as caught:
+        from_flags(tmp_path, "--token-file", str(tmp_path / "pipe"))
+    assert caught.value.code == 66
+
+
+@pytest.mark.parametrize(
+    "flag", ["--models", "--work", "--listen", "--token-file", "--ram-budget", "--allow-host"]
+)
+def test_an_empty_value_is_refused(tmp_path: Path, flag: str) -> None:
+    with pytest.raises(Error, match="E-USAGE.*empty") as caught:
+        from_flags(tmp_path, flag, "")
+    assert caught.value.code == 64
+
+
 def test_folders_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Error) as caught:
         settings.from_arguments(["--models", str(tmp_path / "no"), "--work", str(tmp_path)])
@@ -79,6 +96,21 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
 )
 def test_sizes(text: str, size: int) -> None:
     assert settings.parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("budget", ["0", "8", "0GiB", "1MiB", "", "-1", "many", "8 GiBs"])
+def test_budgets_that_are_none(tmp_path: Path, budget: str) -> None:
+    with pytest.raises(Error) as caught:
+        from_flags(tmp_path, "--jobs", "2", "--ram-budget", budget)
+    assert (caught.value.code, caught.value.id) == (64, "E-USAGE")
+
+
+def test_folders_of_several_lines_are_refused(tmp_path: Path) -> None:
+    """The program is given its folders one a line."""
+    (tmp_path / "a\nb").mkdir()
+    with pytest.raises(Error, match="control characters") as caught:
+        settings.from_arguments(["--models", str(tmp_path / "a\nb"), "--work", str(tmp_path / "w")])
+    assert caught.value.code == 78
 
 
 def test_a_second_server_of_one_folder_is_refused(server, models: Path) -> None:  # type: ignore[no-untyped-def]

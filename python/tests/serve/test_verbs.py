@@ -47,6 +47,27 @@ def test_every_option_has_been_looked_at() -> None:
     assert not unknown
 
 
+@pytest.mark.parametrize(
+    "value", [float("inf"), float("-inf"), float("nan"), 1e308, 1.5, -1, 2**31, 10**400, "2", True,
+              None, [], [2], {}, ""]
+)  # fmt: skip
+def test_numbers_that_are_no_integers_of_the_range(value: Any) -> None:
+    with pytest.raises(Problem) as caught:
+        check({"verb": "measure", "model": "kimi", "options": {"vectors": value}})
+    assert (caught.value.status, caught.value.id) == (422, "E-USAGE")
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, "1"])
+def test_numbers_that_are_not_finite(value: Any) -> None:
+    for name, command in VERBS.items():
+        for option in command.options.values():
+            if option.one().get("type") == "number" and not option.many:
+                body = {"verb": name, "options": {option.name: value}}
+                with pytest.raises(Problem) as caught:
+                    check(body | ({"model": "kimi"} if command.subject else {}))
+                assert caught.value.status == 422
+
+
 def test_arguments_of_a_measurement() -> None:
     request = check(
         {"verb": "measure", "model": "kimi", "options": {"layers": "1-3", "vectors": 2,

@@ -1,4 +1,4 @@
-"""Plots with matplotlib (`pip install 'vindex[plot]'`), the null drawn in every one.
+"""Plots with matplotlib (`pip install 'vindex-spectra[plot]'`), the null drawn in every one.
 
 Every function returns the axes that it drew into, takes `ax=` to draw into others, and changes
 nothing of matplotlib's settings. Colours and marks differ for every kind of colour vision.

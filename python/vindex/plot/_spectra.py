@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from vindex._masked import without_mask
 from vindex._text import printable
 from vindex.errors import Error
 from vindex.plot import _law, _style
@@ -103,7 +104,7 @@ def _taken(
     else:
         if rows is None or cols is None:
             raise TypeError("spectrum() of singular values takes rows and cols of their matrix")
-        sigma = np.sort(np.asarray(source, dtype=np.float64))[::-1]
+        sigma = np.sort(np.asarray(without_mask(source), dtype=np.float64))[::-1]
         figures, shape = {}, (rows, cols)
         length, title = min(shape), f"{rows} x {cols}"
         if sigma.ndim != 1 or not 0 < len(sigma) <= length:

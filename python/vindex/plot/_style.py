@@ -38,7 +38,9 @@ def axes(ax: Axes | None, size: tuple[float, float] = (7.0, 4.2)) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise Error(78, "E-EXTRA", "plots need matplotlib: pip install 'vindex[plot]'") from None
+        raise Error(
+            78, "E-EXTRA", "plots need matplotlib: pip install 'vindex-spectra[plot]'"
+        ) from None
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 

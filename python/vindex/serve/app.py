@@ -35,7 +35,7 @@ log = logging.getLogger("vindex.serve")
 def package_version() -> str:
     """Version of the installed package; of a source tree "0"."""
     try:
-        return importlib.metadata.version("vindex")
+        return importlib.metadata.version("vindex-spectra")
     except importlib.metadata.PackageNotFoundError:
         return "0"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ def _check_one(option: Option, value: Any) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise refuse(f"option `{name}`: neither a text nor a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refuse(f"option `{name}`: a number that is not finite")
     if schema.get("type") in ("integer", "number"):
         whole = schema["type"] == "integer"
         if isinstance(value, str) or (whole and value != int(value)):

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vindex.serve.metrics import Metrics
-from vindex.serve.problems import Problem
+from vindex.serve.problems import Problem, not_found
 from vindex.serve.settings import (
     BODY_SECONDS,
     MAX_BODY_BYTES,
@@ -45,6 +45,8 @@ ANSWER_HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
     "Cache-Control": "no-store",
 }
+# What the last part of an address names.
+_NAMED = {"/v1/models/": "model", "/v1/jobs/": "job", "/v1/results/": "job"}
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
 
 
@@ -127,7 +129,7 @@ async def _body(receive: Receive, headers: Headers) -> bytes:
         raise Problem(415, "E-SERVE-ENCODING", "bodies are taken as they are, not compressed")
     large = Problem(413, "E-SERVE-SIZE", f"at most {MAX_BODY_BYTES} bytes", {"Connection": "close"})
     length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES:
         raise large
     result = bytearray()
 
@@ -195,6 +197,10 @@ class Guard:
             raise Problem(431, "E-SERVE-SIZE", f"headers: at most {MAX_HEADER_BYTES} bytes")
         host = self._access.check_host(headers, scope["server"])
         path = scope["path"]
+        if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
+            # Patterns of routes end before a last line feed and would take it for another name.
+            kind = next((what for start, what in _NAMED.items() if path.startswith(start)), "page")
+            raise not_found(kind)
         if path not in OPEN_PATHS and not path.startswith(OPEN_PREFIX):
             self._access.check_token(headers)
         if scope["method"] in SAFE:

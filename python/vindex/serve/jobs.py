@@ -313,7 +313,10 @@ class Jobs:
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True, cwd=job.folder,
-                env={**processes.environment(), "TMPDIR": str(job.folder / "tmp"), "NO_COLOR": "1"},
+                env={
+                    **processes.environment(settings.models, self._folder),
+                    "TMPDIR": str(job.folder / "tmp"), "NO_COLOR": "1",
+                },
             )  # fmt: skip
         except OSError as error:
             log.error("job %s: no process can be started: %s", job.id, error)

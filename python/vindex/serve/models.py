@@ -22,7 +22,7 @@ MAX_DEPTH = 8
 INSPECT_SECONDS = 60
 INSPECTIONS_AT_ONCE = 4
 KEPT_ANSWERS = 8
-_LATER_SPLIT = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.(gguf|safetensors)$")
+_LATER_SPLIT = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.(gguf|safetensors)\Z")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Models:
             result = subprocess.run(
                 [self._program, "inspect", *options, "--", identifier],
                 cwd=self._root,
-                env=environment(),
+                env=environment(self._root),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=INSPECT_SECONDS,

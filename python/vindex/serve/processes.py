@@ -1,9 +1,10 @@
-"""Processes of runs: what they see of the environment, and how one is told to end."""
+"""Processes of runs: what they see of this machine, and how one is told to end."""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 from vindex.serve import supervise
 
@@ -11,9 +12,14 @@ _KEPT = ("PATH", "HOME", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "OPENBLAS_", "O
          "NVIDIA_", "VINDEX_", "PYTHONPATH")  # fmt: skip
 
 
-def environment() -> dict[str, str]:
-    """What runs of the program see: nothing with a credential."""
-    return {name: text for name, text in os.environ.items() if name.startswith(_KEPT)}
+def environment(*beneath: Path) -> dict[str, str]:
+    """What runs of the program see: nothing with a credential, and no file but beneath folders.
+
+    The program itself holds to them (VINDEX_BENEATH, core/reading_bounds.hpp), for every file that
+    it opens: what an index, a shard, a recipe or a link leads to can be checked by nobody else.
+    """
+    kept = {name: text for name, text in os.environ.items() if name.startswith(_KEPT)}
+    return {**kept, "VINDEX_BENEATH": "\n".join(map(str, beneath))}
 
 
 def terminate(pid: int, start: int) -> bool:

@@ -18,6 +18,8 @@ from vindex.errors import Error
 MAX_BODY_BYTES = 1_000_000
 MAX_HEADER_BYTES = 16_384
 MAX_QUEUED = 100
+# Nothing is measured with less; a budget of 8 is one whose unit was forgotten.
+LEAST_RUN_BYTES = 2**20
 MAX_JSON_DEPTH = 16
 MAX_CONNECTIONS = 256
 MAX_EVENT_STREAMS = 128
@@ -107,15 +109,20 @@ def read_token(path: str) -> bytes:
     """The token of a file: its first line, 16 to 4096 visible ASCII characters.
 
     Raises:
-        Error: E-SERVE-TOKEN, where it cannot be read, others can read it, or it is too short.
+        Error: E-SERVE-TOKEN, where it cannot be read, is no regular file, others can read it, or
+            it is too short.
     """
     try:
-        with open(path, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+        # Without O_NONBLOCK a pipe waits for a writer, who may never come.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise Error(66, "E-SERVE-TOKEN", f"token file {path}: is no regular file")
             text = file.read(8192).split(b"\n")[0].strip()
     except OSError as error:
         raise Error(66, "E-SERVE-TOKEN", f"token file {path}: {error.strerror}") from None
-    if stat.S_ISREG(mode) and mode & 0o077:
+    if mode & 0o077:
         raise Error(78, "E-SERVE-TOKEN", f"token file {path}: others may read it; chmod 600 it")
     if not 16 <= len(text) <= 4096 or any(not 33 <= byte <= 126 for byte in text):
         raise Error(
@@ -128,7 +135,10 @@ def _folder(flag: str, text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
         raise Error(66, "E-SERVE-FOLDER", f"{flag} {text}: no such folder")
-    return path.resolve(strict=True)
+    real = path.resolve(strict=True)
+    if not str(real).isprintable():
+        raise Error(78, "E-SERVE-FOLDER", f"{flag} {text!r}: a name with control characters")
+    return real
 
 
 def parser() -> argparse.ArgumentParser:
@@ -159,6 +169,14 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+def _require_values(flags: argparse.Namespace) -> None:
+    """An empty value is what an unset variable leaves of a flag, and never what was meant."""
+    for name, value in vars(flags).items():
+        if "" in (value if isinstance(value, list) else [value]):
+            flag = "--" + name.replace("_", "-")
+            raise Error(64, "E-USAGE", f"{flag} has an empty value: give one, or leave it out")
+
+
 def from_arguments(arguments: Sequence[str] | None = None) -> Settings:
     """Settings of a command line.
 
@@ -166,13 +184,21 @@ def from_arguments(arguments: Sequence[str] | None = None) -> Settings:
         Error: what is refused before anything listens, with its exit code.
     """
     flags = parser().parse_args(arguments)
+    _require_values(flags)
     try:
         host, port = parse_listen(flags.listen)
-        budget = parse_bytes(flags.ram_budget) if flags.ram_budget else memory_limit() * 3 // 4
+        given = flags.ram_budget
+        budget = memory_limit() * 3 // 4 if given is None else parse_bytes(given)
     except ValueError as error:
         raise Error(64, "E-USAGE", str(error)) from None
     if not 1 <= flags.jobs <= 64:
         raise Error(64, "E-USAGE", f"--jobs {flags.jobs}: from 1 to 64")
+    if budget // flags.jobs < LEAST_RUN_BYTES:
+        raise Error(
+            64,
+            "E-USAGE",
+            f"--ram-budget {given}: of {flags.jobs} runs at once, each needs 1MiB at least",
+        )
     token = read_token(flags.token_file) if flags.token_file else None
     if not is_loopback(host) and token is None:
         raise Error(

@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 import pyarrow as pa
 
+from vindex._hdf5 import require_written
 from vindex.serve.confine import OutsideError, open_beneath
 from vindex.serve.inputs import result_name
 from vindex.serve.marchenko_pastur import noise_spectrum
@@ -154,8 +155,18 @@ def _order(name: str) -> tuple[int, str, str]:
     return place, statistic if null else name, name
 
 
+def _numbers(data: h5py.Dataset, rows: slice = slice(None)) -> Any:
+    """Rows of a dataset that were compared with its digest. Raises Problem (422)."""
+    try:
+        values = data[rows]
+        require_written(data, rows.start or 0, values)
+    except (OSError, ValueError):
+        raise Problem(422, "E-RESULTS-DATA", f"{data.name}: the results file is damaged") from None
+    return values
+
+
 def _column(data: h5py.Dataset) -> Column:
-    values = data[()]
+    values = _numbers(data)
     if values.dtype == object:
         names, codes = np.unique([_text(value) for value in values], return_inverse=True)
         return Column(codes.astype(np.int32), tuple(names.tolist()))
@@ -280,9 +291,9 @@ def spectrum(job: Job, table: Table, tensor: str, slice_: int | None) -> dict[st
             raise Problem(409, "E-SERVE-CHANGED", "the file was published anew; ask again")
         with _open(descriptor) as file:
             for group in file["spectra"].values() if "spectra" in file else []:
-                at = np.flatnonzero(group["matrix"][()] == row)
+                at = np.flatnonzero(_numbers(group["matrix"]) == row)
                 if len(at):
-                    sigma = group["sigma"][int(at[0])]
+                    sigma = _numbers(group["sigma"], slice(int(at[0]), int(at[0]) + 1))[0]
                     break
             else:
                 raise not_found("spectrum of that matrix")

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <emulated/device.hpp>
+#include <vector>
 
 namespace cub {  // NOLINT
 
@@ -24,11 +25,19 @@ struct DeviceReduce {
       return cudaErrorInvalidValue;
     }
     vindex::emulated::submit(stream, [=] {
-      Start total = start;
+      // As on a device, threads have a sum each and fold them: one running sum would round more.
+      constexpr Count kThreads = 1024;
+      std::vector<Start> totals(kThreads, start);
       for (Count i = 0; i < count; ++i) {
+        Start& total = totals[static_cast<std::size_t>(i % kThreads)];
         total = combine(total, transform(in[i]));
       }
-      *out = total;
+      for (std::size_t half = totals.size() / 2; half > 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) {
+          totals[i] = combine(totals[i], totals[i + half]);
+        }
+      }
+      *out = totals[0];
     });
     return cudaSuccess;
   }

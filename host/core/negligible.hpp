@@ -1,0 +1,14 @@
+// Owns what a reflector takes for zero, for every reduction on both back ends.
+#pragma once
+
+namespace vindex {
+
+/// Of a matrix whose entries are below 1, reduced in Real: the squared norm below which what stands
+/// under a pivot counts as zero and gets no reflector I - tau v v^T. Smaller sums of squares have
+/// lost terms or digits to underflow; tau and v made of them disagree, so that the reflector is not
+/// orthogonal and damages all that is left, however little it was to clear; and 1 / |x| overflows
+/// float32. What is dropped is 2^-40 or 2^-400 of the largest entry, far below its rounding.
+template <typename Real>
+inline constexpr double kNegligibleSquare = sizeof(Real) == sizeof(float) ? 0x1p-80 : 0x1p-800;
+
+}  // namespace vindex
