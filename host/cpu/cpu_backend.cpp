@@ -24,11 +24,12 @@ namespace vindex::cpu {
 
 namespace {
 
-/// A matrix unit, or why there is none.
+/// A matrix unit, or why there is none, and whether vector instructions multiply bfloat16 then.
 struct Unit {
   TileProduct tiles = nullptr;
   std::string name = {};
   std::string note = {};
+  bool bf16_by_vectors = gram_bf16_is_fast();
 };
 
 class CpuBackend final : public Backend {
@@ -56,7 +57,8 @@ class CpuBackend final : public Backend {
                                    .encoding = &encoding,
                                    .options = options,
                                    .in_memory = input == measure::InputBytes::kHeld,
-                                   .tiles = unit_.tiles});
+                                   .tiles = unit_.tiles,
+                                   .bf16_by_vectors = unit_.bf16_by_vectors});
     return input == measure::InputBytes::kStreamedLeast ? plan.min_workspace_bytes
                                                         : plan.workspace_bytes;
   }
@@ -98,7 +100,8 @@ class CpuBackend final : public Backend {
                                    .options = options,
                                    .in_memory = input.in_memory(),
                                    .workspace_limit = workspace_limit,
-                                   .tiles = unit_.tiles});
+                                   .tiles = unit_.tiles,
+                                   .bf16_by_vectors = unit_.bf16_by_vectors});
     Workspace workspace(workspace_limit, options.stop);
     measure_on_cpu(input, plan, options, workspace, report);
     return report;
@@ -129,6 +132,10 @@ std::unique_ptr<Backend> make_cpu_backend_on(TileProduct tiles, std::string_view
                                              std::int32_t threads) {
   return std::make_unique<CpuBackend>(threads, std::string_view{},
                                       Unit{.tiles = tiles, .name = std::string(name)});
+}
+
+std::unique_ptr<Backend> make_cpu_backend_by_vectors(std::int32_t threads) {
+  return std::make_unique<CpuBackend>(threads, std::string_view{}, Unit{.bf16_by_vectors = true});
 }
 
 }  // namespace vindex::cpu

@@ -24,4 +24,9 @@ std::unique_ptr<measure::Backend> make_cpu_backend(std::int32_t threads,
 std::unique_ptr<measure::Backend> make_cpu_backend_on(TileProduct tiles, std::string_view name,
                                                       std::int32_t threads);
 
+/// The same without a unit, where gram_bf16() multiplies what it takes by vector instructions as it
+/// does on AMD's processors: for tests of that route on others. Portable code with the same sums
+/// stands in for instructions that are missing.
+std::unique_ptr<measure::Backend> make_cpu_backend_by_vectors(std::int32_t threads);
+
 }  // namespace vindex::cpu

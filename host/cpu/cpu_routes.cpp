@@ -204,6 +204,7 @@ class GramStep {
          .diagonal_rounding = sums_seen_.diagonal_rounding,
          .aligned_norm_squared = squared(sums_seen_.aligned_norm_squared),
          .block_rounding = std::ldexp(sums_seen_.block_rounding, -2 * scale()),
+         .additive_norm_squared = squared(additive_norm_squared_),
          .passes_norm_squared = squared(norms.passes),
          .narrow_passes_norm_squared = squared(norms.narrow_passes),
          .narrow_norm_squared = squared(norms.narrow_norm_squared),
@@ -222,6 +223,7 @@ class GramStep {
     found_.gram_norm_squared = std::ldexp(norm_squared, -4 * scale());
     // The norms are read before the reduction destroys G.
     diagonal_ = diagonal_norms(gram.data(), p);
+    additive_norm_squared_ = std::min(additive_norm_squared(gram.data(), p), norm_squared);
     lines_ = nonzero_lines(gram.data(), p);
     const auto left = static_cast<std::int64_t>(lines_.size());
     keep_lines(gram.data(), p, lines_);
@@ -313,6 +315,7 @@ class GramStep {
   measure::GramArithmetic arithmetic_;
   const char* sums_ = "gram32";
   DiagonalNorms diagonal_;
+  double additive_norm_squared_ = 0.0;
   FormedGram sums_seen_;
   std::vector<std::int64_t> lines_;  ///< of the short side, that are not zero
   Finding found_;

@@ -5,6 +5,7 @@
 //   error of s_i^2 = hypot(e (10 + 4 sqrt(c_i)), 8 lone) + 2 blocks
 //                    + (10 u + 4 repeated + 2 biased + 6 2^-52 sqrt(p)) s_i^2 + 12 2^-52 s_1^2
 //
+// where of entries a_i + a_j twice what the diagonal shows of them stands for 2 biased if larger,
 // and where a cluster holds a large share of all values what these share, most inside it.
 //
 // 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
@@ -56,9 +57,14 @@ double error_of_cluster(std::int64_t others, const Rounding& rounding) {
          kBlocks * rounding.blocks;
 }
 
-double own_error(std::size_t p, const Rounding& rounding) {
-  return kOwnRoundings * rounding.relative + kRepeated * rounding.repeated +
-         kBiased * rounding.biased + kOwnFloor * std::sqrt(static_cast<double>(p));
+/// What goes with a value's own size.
+double own_error(std::size_t p, const Rounding& rounding, double square) {
+  const double one_sign =
+      std::max(rounding.biased * square,
+               rounding.additive_relative * std::min(square, rounding.additive_norm));
+  return kBiased * one_sign + (kOwnRoundings * rounding.relative + kRepeated * rounding.repeated +
+                               kOwnFloor * std::sqrt(static_cast<double>(p))) *
+                                  square;
 }
 
 /// In what share the diagonal of a p x p Gram holds the spread of its eigenvalues, less what it
@@ -124,14 +130,15 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
                   : 0.0;
     errors.push_back(error_of_cluster(mixed, rounding) + alike +
                      (is_everywhere ? kSharedRoundings * share * shared : 0.0) +
-                     own_error(lambda.size(), rounding) * lambda[i] + kFloor * lambda[0]);
+                     own_error(lambda.size(), rounding, lambda[i]) + kFloor * lambda[0]);
   }
   return errors;
 }
 
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
   return error_of_cluster(p, rounding) +
-         (own_error(static_cast<std::size_t>(p), rounding) + kFloor) * largest * largest;
+         own_error(static_cast<std::size_t>(p), rounding, largest * largest) +
+         kFloor * largest * largest;
 }
 
 ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& rounding) {
@@ -143,11 +150,11 @@ ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& ro
 std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
                                    const Rounding& rounding) {
   const double mixed = error_of_cluster(p, rounding);
-  const double own = own_error(static_cast<std::size_t>(p), rounding);
   std::vector<double> errors;
   errors.reserve(squares.size());
   for (const double square : squares) {
-    errors.push_back(mixed + own * square + kFloor * squares.front());
+    errors.push_back(mixed + own_error(static_cast<std::size_t>(p), rounding, square) +
+                     kFloor * squares.front());
   }
   return errors;
 }
@@ -197,6 +204,11 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   const double unit = std::max({arithmetic.unit, arithmetic.reduction_unit, narrow_unit});
   const double lines = std::sqrt(diagonal_share(order, unit, norms));
   const double passes = std::max(order / kPassWidth, 1.0);
+  // Entries a_i + a_j are rounded in a pattern, whose norm is not that of a random matrix but one
+  // rounding of theirs; their sums round together by what the diagonal shows.
+  const double additive = std::sqrt(norms.additive_norm_squared);
+  const double patterns = std::max(arithmetic.unit, arithmetic.reduction_unit) * additive +
+                          narrow_unit * std::min(additive, std::sqrt(norms.narrow_norm_squared));
   return {
       .entry = std::sqrt(products * products + one_sign * one_sign + reduction * reduction +
                          narrow * narrow),
@@ -208,7 +220,9 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
       .biased = norms.gram_norm_squared > 0.0
                     ? norms.diagonal_rounding * norms.aligned_norm_squared / norms.gram_norm_squared
                     : 0.0,
-      .blocks = norms.block_rounding,
+      .blocks = norms.block_rounding + patterns,
+      .additive_relative = norms.diagonal_rounding,
+      .additive_norm = additive,
       .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
       .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
 }

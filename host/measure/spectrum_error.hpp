@@ -47,6 +47,9 @@ struct Rounding {
   double repeated = 0.0;  ///< of a value's own line by all passes, relative to the value
   double biased = 0.0;    ///< of sums whose terms have one sign, relative to the value
   double blocks = 0.0;    ///< of blocks of entries that round alike, in units of s^2
+  /// Of entries a_i + a_j: of their sums, relative, and the norm of these entries, in units of s^2.
+  double additive_relative = 0.0;
+  double additive_norm = 0.0;
   /// What a cluster of many values shares: relative to the largest value, and in units of s^2.
   double shared_relative = 0.0;
   double shared = 0.0;
@@ -108,6 +111,9 @@ struct GramNorms {
   /// By how much neighbouring lines were seen to round alike, and others not, times the Frobenius
   /// norm of G_ij cos_ij^2: what blocks of sums of one sign may differ by.
   double block_rounding = 0.0;
+  /// Sum of squares of the entries off the diagonal that are a_i + a_j, as those of a constant plus
+  /// a diagonal are: their sums are of one sign whatever their cosine, and round in a pattern.
+  double additive_norm_squared = 0.0;
   /// Sum over the passes of the reduction of ||what is left of G||_F^2: each pass rounds that.
   double passes_norm_squared = 0.0;
   /// The same of the passes that follow in float32; and of what they reduce, the squared Frobenius

@@ -277,5 +277,19 @@ TEST(FormGram, SaysWhatItSawOfLinesAndOfSumsOfOneSign) {
   }
 }
 
+TEST(GramNorms, FindEntriesThatAreSumsOfTheirLines) {
+  constexpr std::int64_t kOrder = 160;
+  FloatMatrix matrix{kOrder, kOrder, std::vector<float>(kOrder * kOrder, 0.3F)};
+  for (std::int64_t i = 0; i < kOrder; ++i) {
+    matrix.at(i, i) += static_cast<float>(1 + i * 99 % kOrder);
+  }
+  const std::vector<double> gram = gram_of(matrix, kOrder);
+  const double off_diagonal = symmetric_norm_squared(gram.data(), kOrder) -
+                              diagonal_norms(gram.data(), kOrder).norm_squared;
+  EXPECT_NEAR(additive_norm_squared(gram.data(), kOrder), off_diagonal, 0.1 * off_diagonal);
+  const std::vector<double> noise = gram_of(test::gaussian_matrix(kOrder, kOrder, 1), kOrder);
+  EXPECT_EQ(additive_norm_squared(noise.data(), kOrder), 0.0);
+}
+
 }  // namespace
 }  // namespace vindex::cpu::precision_test

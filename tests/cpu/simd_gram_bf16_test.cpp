@@ -154,6 +154,23 @@ TEST(GramBf16Test, IsFastWhereItWasMeasuredToBe) {
   EXPECT_FALSE(gram_bf16_is_fast(SimdLevel::kAvx512, true));
 }
 
+// Sums of vdpbf16ps are rounded product by product, the odd one of a pair first, and to nearest
+// even whatever the mode: so that portable code can stand in for it where its rounding is judged.
+TEST(GramBf16Test, PortableSumsHaveTheBitsOfTheInstruction) {
+  if (best_simd_level() < SimdLevel::kAvx512Bf16) {
+    GTEST_SKIP() << "this processor has no vdpbf16ps";
+  }
+  for (const bool fp8 : {false, true}) {
+    const auto sample = fp8 ? fp8_sample(1500, 70, 128) : bf16_sample(1500, 70, 0.02);
+    std::vector<float> portable(70 * 70, 0.0F);
+    std::vector<float> instruction(70 * 70, 0.0F);
+    add_gram(sample->view, true, 1.0F, portable, {SimdLevel::kPortable, nullptr, "portable"});
+    add_gram(sample->view, true, 1.0F, instruction,
+             {SimdLevel::kAvx512Bf16, nullptr, "avx512bf16"});
+    EXPECT_EQ(portable, instruction);
+  }
+}
+
 TEST(GramBf16Test, Bfloat16BothOrientationsAtAwkwardSizes) {
   const std::pair<std::int64_t, std::int64_t> shapes[] = {{300, 37}, {1, 5}, {1031, 16}, {33, 210}};
   for (const auto& [rows, cols] : shapes) {

@@ -53,6 +53,20 @@ FloatMatrix with_rows(std::int64_t n, std::int64_t p, std::uint64_t seed, std::i
   return matrix;
 }
 
+/// Signs of one magnitude but for 7 rows: all squares of a row are equal and round alike, products
+/// of two columns do not.
+FloatMatrix of_one_magnitude(std::int64_t n, std::int64_t p, std::uint64_t seed) {
+  FloatMatrix matrix = noise(n, p, seed);
+  for (float& value : matrix.values) {
+    value = std::copysign(0.02F * (1.0F + 5.0F / 128.0F), value);
+  }
+  for (std::int64_t k = 0; k < 7; ++k) {
+    scale_row(matrix, first_outlier(n) + k,
+              6.0 * std::pow(100.0 / 6.0, static_cast<double>(k) / 6.0));
+  }
+  return matrix;
+}
+
 FloatMatrix with_law(std::int64_t n, std::int64_t p, std::uint64_t seed,
                      double (*value)(double share, double index)) {
   std::vector<double> values;
@@ -84,6 +98,7 @@ const std::vector<ErrorLaw>& error_laws() {
   using Seed = std::uint64_t;
   static const std::vector<ErrorLaw> laws = {
       {"noise", noise},
+      {"one magnitude, 7 outlier rows", of_one_magnitude},
       {"one sign: abs(noise)", of_one_sign},
       {"one sign: 1 + noise/10",
        [](Size n, Size p, Seed seed) { return around_one(n, p, seed, 0.1F); }},

@@ -5,6 +5,9 @@
 //   error_table --laws 1 4096x544 16384x640
 //                              laws that the model was not fitted to, as many draws of each, by
 //                              encoding and kernel: the second table of that page
+//   error_table --bf16 1 4096x544
+//                              the same by the vector instructions that AMD's processors take for
+//                              bfloat16, whatever this one takes: the third table
 #include "error_kinds.hpp"
 #include "error_laws.hpp"
 
@@ -116,6 +119,13 @@ std::vector<Kernel> kernels() {
   return out;
 }
 
+/// What takes BF16 and fp8 on AMD's processors.
+std::vector<Kernel> bf16_kernels() {
+  std::vector<Kernel> out;
+  out.push_back({"bfloat16", cpu::make_cpu_backend_by_vectors(1)});
+  return out;
+}
+
 /// One line for a law in an encoding: the worst of all draws and sizes, by kernel and way.
 void add_law(const ErrorLaw& law, const LawEncoding& encoding, int draws,
              const std::vector<std::pair<std::int64_t, std::int64_t>>& sizes,
@@ -148,8 +158,9 @@ void add_law(const ErrorLaw& law, const LawEncoding& encoding, int draws,
   std::fflush(stdout);
 }
 
-void add_laws(int draws, const std::vector<std::pair<std::int64_t, std::int64_t>>& sizes) {
-  const std::vector<Kernel> all = kernels();
+void add_laws(int draws, const std::vector<std::pair<std::int64_t, std::int64_t>>& sizes,
+              bool only_bf16) {
+  const std::vector<Kernel> all = only_bf16 ? bf16_kernels() : kernels();
   std::string head = "| law | encoding |";
   std::string rule = "|---|---|";
   for (const Kernel& kernel : all) {
@@ -163,7 +174,10 @@ void add_laws(int draws, const std::vector<std::pair<std::int64_t, std::int64_t>
   fmt::print("{}\n{}\n", head, rule);
   for (const ErrorLaw& law : error_laws()) {
     for (const LawEncoding& encoding : law_encodings()) {
-      add_law(law, encoding, draws, sizes, all);
+      const std::string name = encoding.name;
+      if (!only_bf16 || name == "BF16" || name == "F8_E4M3") {
+        add_law(law, encoding, draws, sizes, all);
+      }
     }
   }
 }
@@ -182,12 +196,12 @@ int main(int count, char** arguments) {
     const std::string first = count > 1 ? arguments[1] : "";
     const bool each = first == "--each";
     const bool by_tiles = first == "--tiles";
-    if (first == "--laws") {
+    if (first == "--laws" || first == "--bf16") {
       std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
       for (int i = 3; i < count; ++i) {
         sizes.push_back(size_of(arguments[i]));
       }
-      add_laws(std::stoi(count > 2 ? arguments[2] : "1"), sizes);
+      add_laws(std::stoi(count > 2 ? arguments[2] : "1"), sizes, first == "--bf16");
       return 0;
     }
     if (!each) {
@@ -203,7 +217,7 @@ int main(int count, char** arguments) {
   } catch (const std::exception& error) {
     std::fprintf(stderr,
                  "%s\nusage: error_table [--each | --tiles] P...   (P: short side, 32 at least)\n"
-                 "       error_table --laws DRAWS NxP...\n",
+                 "       error_table --laws | --bf16 DRAWS NxP...\n",
                  error.what());
     return 70;
   }

@@ -27,6 +27,21 @@ TEST(SpectrumError, TheLargestAnswerForThemselvesAndForAnyMixing) {
   EXPECT_NEAR(errors[1], 5e-8 + 1e-10, 1e-12);
 }
 
+// Entries a_i + a_j round in a pattern, and their sums together by what the diagonal shows.
+TEST(SpectrumError, EntriesThatAreSumsOfTheirLinesRoundTogether) {
+  const GramNorms norms = {.sum_squares = 1.0,
+                           .gram_norm_squared = 1.0,
+                           .diagonal_rounding = 1e-6,
+                           .additive_norm_squared = 0.04};
+  const Rounding rounding = gram_rounding({.reduction_unit = 0x1p-24}, 1000, 16384, norms);
+  EXPECT_NEAR(rounding.blocks, 0.2 * 0x1p-24, 1e-15);
+  const std::vector<double> errors = eigenvalue_errors(
+      std::vector<double>{1.0, 0.1},
+      {.entry = 0.0, .additive_relative = rounding.additive_relative, .additive_norm = 0.2});
+  EXPECT_NEAR(errors[0], 2.0 * 1e-6 * 0.2, 1e-12) << "the norm of what rounded";
+  EXPECT_NEAR(errors[1], 2.0 * 1e-6 * 0.01, 1e-12) << "the value itself";
+}
+
 // Sums of one sign that rounded more than the model says are taken at their word.
 TEST(SpectrumError, TheDiagonalSaysHowMuchSumsOfOneSignRounded) {
   GramNorms norms = {.sum_squares = 1.0, .gram_norm_squared = 1.0, .aligned_norm_squared = 1.0};

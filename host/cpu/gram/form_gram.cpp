@@ -105,8 +105,8 @@ class GramPass {
         wide_(workspace, kWide ? plan.chunk * plan.short_side : 0, "weights as doubles"),
         norms_(workspace, kWide ? 0 : plan.short_side, "the diagonal of the Gram matrix") {
     // Weights that are exact in bfloat16 take the faster kernel in a pass that changes nothing.
-    if (kWide || plan.library_only || change.sign_flip_draw.has_value() ||
-        change.scale_exponent != 0 || (plan.tiles == nullptr && !gram_bf16_is_fast())) {
+    if (kWide || !plan.takes_bf16 || change.sign_flip_draw.has_value() ||
+        change.scale_exponent != 0) {
       exact_in_bf16_ = false;
     }
   }

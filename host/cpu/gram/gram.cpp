@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -59,6 +60,24 @@ DiagonalNorms norms_of_diagonal(const T* gram, std::int64_t p) {
     out.largest = std::max(out.largest, entry);
   }
   return out;
+}
+
+template <typename T>
+double norm_squared_of_additive(const T* gram, std::int64_t p) {
+  constexpr double kRounding = 32.0 * 0x1p-24;
+  constexpr std::int64_t kStep = 7;
+  double sum = 0.0;
+  for (std::int64_t j = p - 1; j > 2; j -= kStep) {
+    const T* const own = gram + j * p;
+    const T* const before = own - p;
+    for (std::int64_t i = 0; i + 2 < j; ++i) {
+      const auto entry = static_cast<double>(own[i]);
+      const double mixed = (entry - static_cast<double>(own[i + 1])) -
+                           (static_cast<double>(before[i]) - static_cast<double>(before[i + 1]));
+      sum += std::abs(mixed) <= kRounding * std::abs(entry) ? entry * entry : 0.0;
+    }
+  }
+  return 2.0 * kStep * sum;
 }
 
 template <typename T>
@@ -119,6 +138,13 @@ DiagonalNorms diagonal_norms(const float* gram, std::int64_t p) {
 }
 DiagonalNorms diagonal_norms(const double* gram, std::int64_t p) {
   return norms_of_diagonal(gram, p);
+}
+
+double additive_norm_squared(const float* gram, std::int64_t p) {
+  return norm_squared_of_additive(gram, p);
+}
+double additive_norm_squared(const double* gram, std::int64_t p) {
+  return norm_squared_of_additive(gram, p);
 }
 
 std::vector<std::int64_t> nonzero_lines(const float* gram, std::int64_t p) {

@@ -35,6 +35,12 @@ struct DiagonalNorms {
 DiagonalNorms diagonal_norms(const float* gram, std::int64_t p);
 DiagonalNorms diagonal_norms(const double* gram, std::int64_t p);
 
+/// Sum of G_ij^2 over the entries off the diagonal that are a_i + a_j to within rounding: those
+/// whose differences from line to line are the same in the column before
+/// (measure::GramNorms::additive_norm_squared). Estimated from every seventh column.
+double additive_norm_squared(const float* gram, std::int64_t p);
+double additive_norm_squared(const double* gram, std::int64_t p);
+
 /// Lines whose diagonal entry is not exactly 0. The others are zero rows or columns of the weights:
 /// so many singular values are exactly 0.
 std::vector<std::int64_t> nonzero_lines(const float* gram, std::int64_t p);

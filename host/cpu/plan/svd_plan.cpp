@@ -87,6 +87,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   plan.library_only = wanted == "library";
   // A proof is of sums as a library makes them, however short (top/certificate.hpp).
   plan.tiles = plan.library_only || plan.route == SvdRoute::kChebyshev ? nullptr : request.tiles;
+  plan.takes_bf16 = !plan.library_only && (plan.tiles != nullptr || request.bf16_by_vectors);
   plan.may_escalate = plan.route == SvdRoute::kGram32 &&
                       (request.options.escalate || plan.short_side <= measure::kFloat64Size);
 

@@ -23,8 +23,9 @@ struct SvdPlanRequest {
   const decode::Encoding* encoding = nullptr;
   MeasureOptions options = {};
   bool in_memory = true;
-  std::uint64_t workspace_limit = 0;  ///< bytes, 0: free
-  TileProduct tiles = nullptr;        ///< of the matrix unit, if one is to be used
+  std::uint64_t workspace_limit = 0;           ///< bytes, 0: free
+  TileProduct tiles = nullptr;                 ///< of the matrix unit, if one is to be used
+  bool bf16_by_vectors = gram_bf16_is_fast();  ///< where no unit is used
 };
 
 /// Everything is cut along the long side: tiles are short_side x chunk (or chunk x short_side)
@@ -42,6 +43,7 @@ struct SvdPlan {
   bool may_group_sums = false;            ///< sums and reduction of kGram32 may go to float64
   bool library_only = false;              ///< OpenBLAS and LAPACK alone, none of our kernels
   TileProduct tiles = nullptr;            ///< multiplies what it is faster for; null: nothing
+  bool takes_bf16 = false;                ///< weights exact in bfloat16 go to gram_bf16()
   std::uint64_t workspace_bytes = 0;      ///< upper bound, streamed slabs and library included
   std::uint64_t min_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
   std::uint64_t library_bytes = 0;        ///< of these: packing buffers inside OpenBLAS
