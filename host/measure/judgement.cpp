@@ -120,9 +120,12 @@ SpectrumChecks checks_of(const Finding& found, const Situation& situation,
     sources.gram_terms = situation.step == Step::kQr ? situation.sum_terms : 0.0;
     return check_spectrum(found.sigma, errors, sources);
   }
-  const SpectrumChecks reduced =
-      check_similar(found.reduced_trace, found.reduced_norm_squared,
-                    matrix_error(sources.p, found.sigma.front(), found.rounding), sources);
+  // What goes with a value's own size is not charged to all as that of the largest.
+  const double largest = found.sigma.front() * found.sigma.front();
+  const double mixing = matrix_error(sources.p, 0.0, found.rounding);
+  const double own = matrix_error(sources.p, found.sigma.front(), found.rounding) - mixing;
+  const SpectrumChecks reduced = check_similar(found.reduced_trace, found.reduced_norm_squared,
+                                               mixing, sources, own / largest);
   return reduced.refute() ? reduced : check_largest(found.sigma, errors, sources);
 }
 

@@ -105,14 +105,15 @@ SpectrumChecks check_largest(std::span<const double> sigma, std::span<const doub
 }
 
 SpectrumChecks check_similar(double trace, double norm_squared, double error,
-                             const CheckSources& sources) {
+                             const CheckSources& sources, double relative) {
   const auto p = static_cast<double>(sources.p);
   const double norm_error =
       2.0 * std::sqrt(p * sources.gram_norm_squared) * error + p * error * error;
   return {.trace = std::abs(trace - sources.sum_squares) / sources.sum_squares,
           .gram = std::abs(norm_squared - sources.gram_norm_squared) / sources.gram_norm_squared,
-          .trace_allowed = p * error / sources.sum_squares + rounding_of_trace(sources),
-          .gram_allowed = norm_error / sources.gram_norm_squared + rounding_of_norm(sources)};
+          .trace_allowed = p * error / sources.sum_squares + relative + rounding_of_trace(sources),
+          .gram_allowed = norm_error / sources.gram_norm_squared + relative * (2.0 + relative) +
+                          rounding_of_norm(sources)};
 }
 
 }  // namespace vindex::measure

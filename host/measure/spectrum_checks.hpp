@@ -52,8 +52,8 @@ SpectrumChecks check_largest(std::span<const double> sigma, std::span<const doub
                              const CheckSources& sources);
 
 /// Trace and squared Frobenius norm of a matrix that is similar to G but for rounding that moves no
-/// eigenvalue by more than `error`; against F2 and ||G||_F^2.
+/// eigenvalue by more than `error` and `relative` times itself, against F2 and ||G||_F^2.
 SpectrumChecks check_similar(double trace, double norm_squared, double error,
-                             const CheckSources& sources);
+                             const CheckSources& sources, double relative = 0.0);
 
 }  // namespace vindex::measure
