@@ -142,9 +142,12 @@ double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
 }
 
 ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& rounding) {
+  // What goes with a value's size as far as a norm, all the way.
+  Rounding unbounded = rounding;
+  unbounded.additive_norm = HUGE_VAL;
   return {.each = error_of_cluster(p, rounding) +
                   (kSharedRoundings * rounding.relative + kFloor) * largest * largest,
-          .own = own_error(static_cast<std::size_t>(p), rounding)};
+          .own = own_error(static_cast<std::size_t>(p), unbounded, 1.0)};
 }
 
 std::vector<double> largest_errors(std::span<const double> squares, std::int64_t p,
