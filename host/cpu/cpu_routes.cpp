@@ -150,7 +150,9 @@ class GramStep {
     }
     gram.reset();
     if (groups->kind() == GramSums::kWide) {
-      return wide(true);
+      Finding found = wide(true);
+      found.has_float64_sums = true;
+      return found;
     }
     arithmetic_.group = groups->like_groups();
     arithmetic_.reduction_unit = kWide;

@@ -66,8 +66,8 @@ Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& cha
 /// float64 Gram and tridiagonal form.
 Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
                   Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr);
-/// QR. `before`: what by_gram64() found, or nothing where it did not run; of its values the `lost`
-/// smallest are found again where that is cheaper, else (and for 0) all.
+/// QR. `before`: what a Gram of float64 sums gave, or nothing where none was formed; of its values
+/// the `lost` smallest are found again where that is cheaper, else (and for 0) all.
 Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
               std::int64_t lost, Workspace& workspace, MatrixReport& report);
 

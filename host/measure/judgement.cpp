@@ -162,6 +162,26 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
   return true;
 }
 
+/// True where kGram64 would leave more lost values than kTail takes on, and so lead to kQr. A value
+/// that lies below both kMinDecided and s_1/(10 p) for certain is known too badly by any float64
+/// Gram: `default` asks there for what `strict` does, and roundings of the largest value alone
+/// (spectrum_error.cpp) exceed that.
+bool is_beyond_gram64(const Finding& found, const Situation& situation) {
+  if (!found.has_float64_sums || situation.max_tail_values == 0) {
+    return false;
+  }
+  const std::vector<double>& sigma = found.sigma;
+  const std::vector<double> errors = sigma_errors(found, situation);
+  const double least = std::min(kMinDecided, 1.0 / reach_of_gram64(sigma)) * sigma.front();
+  const auto others = static_cast<std::int64_t>(sigma.size()) - found.zero_rows;
+  std::int64_t beyond = 0;
+  for (std::int64_t i = 0; i < others; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    beyond += sigma[at] + errors[at] < least ? 1 : 0;
+  }
+  return beyond > situation.max_tail_values;
+}
+
 /// What follows a step that left doubt: `lost` of the smallest values alone, or everything (0).
 Verdict after(const Finding& found, const Situation& situation, std::int64_t lost) {
   Step stage = situation.step;
@@ -172,8 +192,9 @@ Verdict after(const Finding& found, const Situation& situation, std::int64_t los
     return {.next = Step::kTail, .lost = lost};
   }
   stage = stage == Step::kTail ? situation.before : stage;
-  return stage == Step::kGram64 ? Verdict{.next = Step::kQr, .lost = lost}
-                                : Verdict{.next = Step::kGram64};
+  const bool has_gram64 = stage == Step::kGram64 || (lost > 0 && stage == Step::kGram32 &&
+                                                     is_beyond_gram64(found, situation));
+  return has_gram64 ? Verdict{.next = Step::kQr, .lost = lost} : Verdict{.next = Step::kGram64};
 }
 
 /// What is to be done about a spectrum of all values; nothing where there is no doubt.

@@ -4,7 +4,7 @@
 //
 //   step      doubtful where                                                next
 //   kTop      not converged, or its bounds are further apart than 1e-5      kGram64
-//   kGram32   not converged, a check; `default`: a value known too badly    kTail, kGram64
+//   kGram32   not converged, a check; `default`: a value known too badly    kTail, kGram64, kQr
 //             `fast`: bounds further apart than 1e-5                        kGram64
 //   kGram64   not converged, a check; `default`: a value known too badly    kTail, kQr
 //             `strict`: negative, condition above 10 p, a value known too   kTail, kQr
@@ -17,7 +17,9 @@
 // A value is known too badly where the error that its route answers for
 // (measure/spectrum_error.hpp) exceeds what the metrics contract promises, or leaves open what it
 // says must be decided. kTail finds the smallest values again, where they are few enough for the
-// back end and all others good.
+// back end and all others good. kGram32 goes to kQr at once where its products were formed in
+// float64 as those of kGram64 are, and more values than kTail takes on are seen to lie below all
+// that a float64 Gram resolves: kGram64 would find the same again, and go there.
 //
 // A check that refutes the errors stated (measure/spectrum_checks.hpp) is a doubt of every value,
 // in every mode. Where nothing takes over, behind kQr and with --no-escalate, the report says so,
@@ -80,6 +82,8 @@ struct Finding {
   /// kGram32 in `fast`: error of every s^2 where it found the largest values alone, with `bounds`
   /// of them; empty: all values.
   std::vector<double> top_errors = {};
+  /// kGram32: its products and sums are those of kGram64; its reduction need not be.
+  bool has_float64_sums = false;
 };
 
 /// Under which circumstances it was found.

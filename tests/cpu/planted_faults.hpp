@@ -26,7 +26,8 @@ enum class Fault : std::uint8_t {
   kLostValue,        ///< one singular value is another one's
 };
 
-/// Plants from now on whenever the stage runs, until the end of its life.
+/// Plants from now on whenever the stage runs, until the end of its life. kNone counts how often
+/// kValues runs, which is once for each Gram matrix.
 class Planted {
  public:
   Planted(Stage stage, Fault fault);

@@ -1,5 +1,7 @@
 // `default` on spectra of which a float32 Gram matrix alone loses most values: which route the CPU
 // takes from the start, and that it keeps the promise and its own error, against float64 LAPACK.
+#include "planted_faults.hpp"
+
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
 #include "measure/backend.hpp"
@@ -19,13 +21,13 @@ using measure::MatrixReport;
 
 constexpr std::int64_t kP = 544;
 
-MatrixReport measured(const FloatMatrix& matrix) {
+MatrixReport measured(const FloatMatrix& matrix, const measure::MeasureOptions& options = {}) {
   const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
   const auto input = measure::make_memory_input(
       decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
   measure::MatrixInput* const batch[] = {input.get()};
   std::vector<MatrixReport> out(1);
-  backend->measure(batch, {}, 0, out);
+  backend->measure(batch, options, 0, out);
   return out[0];
 }
 
@@ -72,6 +74,29 @@ TEST(PrecisionRoute, AClusterFarBelowOneValueIsSummedInFloat64) {
   expect_promise(
       with_law(4 * kP, kP, [](double, double index) { return index > 0.0 ? 1e-3 : 1.0; }),
       "gram64+band64+cpu");
+}
+
+TEST(PrecisionRoute, AFallBeyondFloat64GoesToQrAsStrictDoes) {
+  const auto grams_of = [](const FloatMatrix& matrix, measure::Mode mode,
+                           const std::string& method) {
+    SCOPED_TRACE(matrix.rows);
+    using cpu::planted_faults::Planted;
+    const Planted counted(cpu::planted_faults::Stage::kValues, cpu::planted_faults::Fault::kNone);
+    measure::MeasureOptions options;
+    options.mode = mode;
+    const MatrixReport report = measured(matrix, options);
+    EXPECT_EQ(report.method, method);
+    EXPECT_EQ(report.escalated, mode == measure::Mode::kDefault);
+    return Planted::count();
+  };
+  for (const std::int64_t rows : {kP, 2 * kP}) {
+    // One Gram matrix, as long as float64 is what the first rows ask for.
+    const FloatMatrix beyond =
+        with_law(rows, kP, [](double share, double) { return std::pow(1e-8, share); });
+    EXPECT_EQ(grams_of(beyond, measure::Mode::kStrict, "qr+bidiag64+cpu"), 1);
+    EXPECT_EQ(grams_of(beyond, measure::Mode::kDefault, "qr+bidiag64+cpu"), 1);
+    EXPECT_EQ(measured(beyond).sigma, measured(beyond, {.mode = measure::Mode::kStrict}).sigma);
+  }
 }
 
 TEST(PrecisionRoute, NoiseAndHeavyTailsStayInFloat32) {

@@ -125,6 +125,44 @@ TEST(Judgement, TheFirstValuesAndThoseAboveAHundredthArePromisedMore) {
   EXPECT_EQ(next_of(above({0.012, 0.009}), 4e-9), std::nullopt);
 }
 
+TEST(Judgement, QrFollowsAtOnceWhereAFloat64GramIsSeenToHoldNoMore) {
+  // A square is known to 1e-15, so a value of 1e-6 to 3e-8, and none of them to 7e-13.
+  constexpr double kEntry = 1e-16;
+  const std::vector<double> three = above({0.05, 1e-6, 1e-6, 1e-6});
+  const auto p = static_cast<std::int64_t>(three.size());
+  const auto next_of = [&](const std::vector<double>& sigma, double entry, bool has_float64_sums,
+                           std::int64_t most) {
+    Finding found = found_with(sigma, entry);
+    found.has_float64_sums = has_float64_sums;
+    MatrixReport report;
+    const Verdict verdict =
+        judge(found, with_tail(at(Step::kGram32, Mode::kDefault, true, p), most), report);
+    EXPECT_EQ(report.escalated, verdict.next == Step::kQr || verdict.next == Step::kGram64);
+    if (verdict.next == Step::kQr) {
+      EXPECT_EQ(verdict.lost, 3);
+    }
+    return verdict.next;
+  };
+  EXPECT_EQ(next_of(three, kEntry, true, 2), Step::kQr);
+  EXPECT_EQ(next_of(three, kEntry, true, 3), Step::kTail);
+  // Sums in float32 say nothing of those in float64.
+  EXPECT_EQ(next_of(three, kEntry, false, 2), Step::kGram64);
+  // Values that lie above what a float64 Gram resolves, or may by what is known of them; a tail
+  // holds the others.
+  EXPECT_EQ(next_of(above({0.05, 1e-3, 1e-6, 1e-6}), 1e-9, true, 2), Step::kGram64);
+  EXPECT_EQ(next_of(three, 1e-9, true, 2), Step::kGram64);
+  EXPECT_EQ(next_of(above({0.05, 4.1e-5, 1e-6, 1e-6}), 1e-10, true, 2), Step::kGram64);
+  // Of one whose back end has no tail, QR of few values is the cheaper one behind kGram64.
+  EXPECT_EQ(next_of(three, kEntry, true, 0), Step::kGram64);
+  // Lines that are zero are no lost values.
+  Finding found = found_with(above({0.05, 1e-6, 0.0, 0.0}), kEntry);
+  found.has_float64_sums = true;
+  found.zero_rows = 2;
+  MatrixReport report;
+  EXPECT_EQ(judge(found, with_tail(at(Step::kGram32, Mode::kDefault, true, p), 2), report).next,
+            Step::kGram64);
+}
+
 TEST(Judgement, QrOfTheLastValuesAnswersForTheOthersAsTheirGramDoes) {
   Finding found = found_with({20.0, 5.0, 1e-3}, 1e-12);
   const Situation situation = at(Step::kQr, Mode::kDefault, true, 3);
