@@ -17,7 +17,7 @@ def without_mask(array: Any) -> Any:
     """
     if not isinstance(array, np.ma.MaskedArray):
         return array
-    masked = int(np.ma.count_masked(array))
+    masked = int(np.count_nonzero(np.ma.getmaskarray(array)))
     if masked:
         raise Error(
             64,

@@ -54,7 +54,7 @@ def find_table(file: File, group: str) -> Table:
         Error: E-RESULTS-SCHEMA (65) where it has none.
     """
     names = file.datasets(group)
-    for name in (group, "group", "entry", "matrix", "pair"):
+    for name in (group, "group", "entry", "matrix", "pair", "shape"):
         if name in names:
             dataset = file.dataset(f"{group}/{name}")
             if dataset.ndim == 1 and dataset.is_scale and dataset.dtype.kind == "i":

@@ -67,7 +67,7 @@ def test_tokens_that_are_refused(tmp_path: Path) -> None:
 
 def test_a_pipe_is_no_token_and_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(Error, match="E-SERVE-TOKEN.*no regular file") as caught:
+    with pytest.raises(Error, match=r"E-SERVE-TOKEN.*no regular file") as caught:
         from_flags(tmp_path, "--token-file", str(tmp_path / "pipe"))
     assert caught.value.code == 66
 
@@ -76,7 +76,7 @@ def test_a_pipe_is_no_token_and_is_not_waited_for(tmp_path: Path) -> None:
     "flag", ["--models", "--work", "--listen", "--token-file", "--ram-budget", "--allow-host"]
 )
 def test_an_empty_value_is_refused(tmp_path: Path, flag: str) -> None:
-    with pytest.raises(Error, match="E-USAGE.*empty") as caught:
+    with pytest.raises(Error, match=r"E-USAGE.*empty") as caught:
         from_flags(tmp_path, flag, "")
     assert caught.value.code == 64
 
