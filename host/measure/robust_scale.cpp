@@ -13,9 +13,7 @@ namespace vindex::measure {
 
 namespace {
 
-/// 1 / 0.6745: makes the median absolute deviation of a normal law its standard deviation.
-constexpr double kOfMad = 1.4826;
-/// sqrt(pi / 2), the same for the mean absolute deviation.
+/// sqrt(pi / 2), as kOfMad for the mean absolute deviation.
 constexpr double kOfMeanDeviation = 1.2533;
 
 }  // namespace

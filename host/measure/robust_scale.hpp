@@ -7,6 +7,9 @@
 
 namespace vindex::measure {
 
+/// 1 / 0.6745: makes the median absolute deviation of a normal law its standard deviation.
+inline constexpr double kOfMad = 1.4826;
+
 /// 1.4826 times the median absolute deviation of `values` from `median`: the standard deviation of
 /// a normal law. Where more than half of them are equal, 1.2533 times the mean absolute deviation;
 /// 0 where all are.

@@ -1,6 +1,7 @@
 #include "stages.hpp"
 
 #include "metrics.hpp"
+#include "robust_scale.hpp"
 
 #include "core/constants.hpp"
 
@@ -14,7 +15,6 @@ namespace {
 
 constexpr std::size_t kSideValues = 3;
 constexpr double kDeviations = 3.0;
-constexpr double kScale = 1.4826;
 /// Times the rise between the two values next to an end that the end itself may lie below them.
 constexpr double kRises = 3.0;
 
@@ -101,7 +101,7 @@ void judge_values(const std::vector<Adjacent>& adjacent, bool first_round, Stage
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < adjacent.size(); ++i) {
     stages.limits.push_back(levels[i].low -
-                            kDeviations * std::max(kScale * stages.mad, levels[i].error));
+                            kDeviations * std::max(kOfMad * stages.mad, levels[i].error));
     if (adjacent[i].value < stages.limits.back()) {
       found.push_back(i);
     }

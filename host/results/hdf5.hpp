@@ -239,6 +239,9 @@ class File {
     std::int32_t dimension;
   };
   bool is_hard_link(const std::string& path) const;
+  /// Of the object at `path`, which is checked to lead there by hard links. `where`: for errors.
+  Handle open_attribute(const std::string& path, const std::string& name,
+                        const std::string& where) const;
   void note_links(const std::string& group) const;
   Dataset open_anew(const std::string& path, bool& is_small) const;
   /// For each dimension, object references of the scales attached; none at all where it has no

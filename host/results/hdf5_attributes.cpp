@@ -163,13 +163,18 @@ std::string File::text_attribute(const Dataset& dataset, const std::string& name
   return read_text_attribute(attribute.id(), label_, where);
 }
 
+Handle File::open_attribute(const std::string& path, const std::string& name,
+                            const std::string& where) const {
+  exists(path);  // throws where the way there is no hard link
+  return Handle(
+      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+               label_, where));
+}
+
 std::string File::text_attribute(const std::string& path, const std::string& name) const {
   const LibraryLock lock;
   const std::string where = path + " attribute " + name;
-  exists(path);  // throws where the way there is no hard link
-  const Handle attribute(
-      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-               label_, where));
+  const Handle attribute = open_attribute(path, name, where);
   return read_text_attribute(attribute.id(), label_, where);
 }
 
@@ -191,10 +196,7 @@ std::string read_text_attribute(std::int64_t attribute, const std::string& label
 std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {
   const LibraryLock lock;
   const std::string where = path + " attribute " + name;
-  exists(path);  // throws where the way there is no hard link
-  const Handle attribute(
-      was_read(H5Aopen_by_name(handle_.id(), path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
-               label_, where));
+  const Handle attribute = open_attribute(path, name, where);
   const Handle stored(was_read(H5Aget_type(attribute.id()), label_, where));
   const Handle space(was_read(H5Aget_space(attribute.id()), label_, where));
   if (H5Tget_class(stored.id()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.id()) != 1) {
