@@ -85,6 +85,7 @@ measure::BackendInfo CudaBackend::info() const {
       const std::string instead =
           known.has(test.trial.kernel, other)           ? trial_name({test.trial.kernel, other})
           : test.trial.kernel == KernelUnderTest::kTail ? "a whole float64 spectrum"
+          : is_newer_kernel(test.trial.kernel)          ? "the former kernel"
                                                         : "the libraries' route";
       info.notes.push_back("the kernel for " + name + " failed its self-test on this device (" +
                            test.detail + "); " + instead + " runs in its place");

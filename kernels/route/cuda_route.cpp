@@ -4,6 +4,7 @@
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 namespace vindex::kernels {
@@ -16,8 +17,8 @@ using measure::Mode;
   throw UsageError(
       "E-SVD-ROUTE",
       "the cuda back end has the routes auto, library, qr, proof and two-stage, the last with "
-      "+gram-mma or +gram-wgmma and with +band-plain, +band-tensor or +band-library; "
-      "not " +
+      "+gram-mma or +gram-wgmma, with +band-plain, +band-tensor or +band-library, and with "
+      "+kernels-former; not " +
           std::string(text));
 }
 
@@ -104,6 +105,40 @@ constexpr KernelUnderTest kGramKernels[] = {
     KernelUnderTest::kGramBlockScaled, KernelUnderTest::kGramHalf, KernelUnderTest::kGramBfloat16,
     KernelUnderTest::kGramHalfPair};
 
+/// A kernel of NewerKernels and the flag that says that it is used.
+struct NewerKernel {
+  KernelUnderTest kernel;
+  bool NewerKernels::*flag;
+};
+constexpr NewerKernel kNewerKernels[] = {
+    {KernelUnderTest::kChase32, &NewerKernels::chase32},
+    {KernelUnderTest::kSharedChase, &NewerKernels::shared_chase},
+    {KernelUnderTest::kValues32, &NewerKernels::values32},
+    {KernelUnderTest::kDeferredBand, &NewerKernels::deferred_band},
+    {KernelUnderTest::kNativeOperands, &NewerKernels::native_operands},
+    {KernelUnderTest::kCodeSlices, &NewerKernels::code_slices},
+    {KernelUnderTest::kWideBackTransform, &NewerKernels::wide_back_transform},
+};
+
+/// Those of NewerKernels that a run with this wish and mode can use on this device.
+std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
+                                      const DeviceTraits& device) {
+  std::vector<KernelTrial> wanted;
+  (void)wish;
+  (void)mode;
+  (void)device;
+  return wanted;
+}
+
+/// What the self-tests leave of them.
+NewerKernels trusted_newer(const RouteWish& wish, const TestVerdicts& verdicts) {
+  NewerKernels newer;
+  for (const NewerKernel& one : kNewerKernels) {
+    newer.*one.flag = !wish.former && verdicts.has(one.kernel);
+  }
+  return newer;
+}
+
 bool is_gram(KernelUnderTest kernel) { return kernel <= KernelUnderTest::kGramHalfPair; }
 bool is_band(KernelUnderTest kernel) {
   return kernel == KernelUnderTest::kBand32 || kernel == KernelUnderTest::kBand64;
@@ -135,8 +170,27 @@ std::string_view kernel_name(KernelUnderTest kernel) {
       return "gram in float64 by int8 products";
     case KernelUnderTest::kTail:
       return "the smallest values again";
+    case KernelUnderTest::kChase32:
+      return "bulge chasing in float32";
+    case KernelUnderTest::kSharedChase:
+      return "bulge chasing by several blocks";
+    case KernelUnderTest::kValues32:
+      return "bisection in float32";
+    case KernelUnderTest::kDeferredBand:
+      return "band reduction with deferred updates";
+    case KernelUnderTest::kNativeOperands:
+      return "operands of fp8 by the device's conversions";
+    case KernelUnderTest::kCodeSlices:
+      return "gram in float64 of fp8 codes by int8 products";
+    case KernelUnderTest::kWideBackTransform:
+      return "back-transformation of 32 columns";
   }
   return "unknown kernel";
+}
+
+bool is_newer_kernel(KernelUnderTest kernel) {
+  return std::any_of(std::begin(kNewerKernels), std::end(kNewerKernels),
+                     [&](const NewerKernel& one) { return one.kernel == kernel; });
 }
 
 std::string trial_name(const KernelTrial& trial) {
@@ -205,6 +259,10 @@ RouteWish parse_route(std::string_view text) {
     const std::size_t next = std::min(rest.find('+'), rest.size());
     const std::string_view choice = rest.substr(0, next);
     rest = rest.substr(next);
+    if (choice == "kernels-former" && !wish.former) {
+      wish.former = true;
+      continue;
+    }
     const bool is_band = choice.starts_with("band-");
     if (is_band ? wish.names_band : wish.names_product) {
       refuse(text);
@@ -239,6 +297,7 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   }
   plan.first = kLibrary;
   plan.strict = kLibrary;
+  plan.newer = trusted_newer(wish, verdicts);
   plan.sliced_gram = wants_sliced_gram(wish, device) && verdicts.has(KernelUnderTest::kSlicedGram);
   plan.has_top = p > measure::kFullSpectrumSize;
   plan.top = kLibrary;
@@ -357,8 +416,9 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
   if (wants_sliced_gram(wish, device)) {
     grams[0].push_back({KernelUnderTest::kSlicedGram, Variant::kPlain});
   }
-  const std::vector<KernelTrial>* const groups[] = {&bands[0], &library, &grams[0], &bands[1],
-                                                    &grams[1]};
+  const std::vector<KernelTrial> newer = newer_trials(wish, mode, device);
+  const std::vector<KernelTrial>* const groups[] = {&bands[0], &library, &grams[0],
+                                                    &bands[1], &newer,   &grams[1]};
   for (const auto* group : groups) {
     wanted.insert(wanted.end(), group->begin(), group->end());
   }
@@ -375,7 +435,8 @@ std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
   if (trial.kernel == KernelUnderTest::kLibraryEigen) {
     return "two-stage";
   }
-  if (!has_other) {
+  const bool is_newer = is_newer_kernel(trial.kernel);
+  if (!has_other && !is_newer) {
     return "library";
   }
   std::string route = "two-stage";
@@ -390,6 +451,9 @@ std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
     route += wish.band == BandRoute::kPlain    ? "+band-plain"
              : wish.band == BandRoute::kTensor ? "+band-tensor"
                                                : "+band-library";
+  }
+  if (is_newer || wish.former) {
+    route += "+kernels-former";
   }
   return route;
 }

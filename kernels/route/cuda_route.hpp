@@ -8,7 +8,7 @@
 //   qr                   QR by row blocks and bidiagonal values by cuSOLVER, for every matrix
 //   two-stage[+CHOICE]   Gram on tensor cores or, in strict, by cuBLAS in float64; band reduction,
 //                        bulge chasing, bisection. Choices, at most one of each kind:
-//                        gram-mma gram-wgmma; band-plain band-tensor band-library
+//                        gram-mma gram-wgmma; band-plain band-tensor band-library; kernels-former
 #pragma once
 
 #include "kernels/band/band_reduction.hpp"
@@ -43,9 +43,19 @@ enum class KernelUnderTest : std::uint8_t {
   kLibraryEigen,
   kSlicedGram,
   kTail,
+  // Of NewerKernels, in its order.
+  kChase32,
+  kSharedChase,
+  kValues32,
+  kDeferredBand,
+  kNativeOperands,
+  kCodeSlices,
+  kWideBackTransform,
 };
-inline constexpr int kKernelsUnderTest = 11;
+inline constexpr int kKernelsUnderTest = 18;
 std::string_view kernel_name(KernelUnderTest kernel);
+/// Whether it is one of NewerKernels, beside which a former kernel stands.
+bool is_newer_kernel(KernelUnderTest kernel);
 KernelUnderTest gram_kernel(OperandKind kind);
 
 /// Gram kernels, band reductions (and tails behind them) and the library's eigenvalues come in two
@@ -103,13 +113,27 @@ struct SpectrumRoute {
   friend bool operator==(const SpectrumRoute&, const SpectrumRoute&) = default;
 };
 
+/// Kernels that do in less time what a former one does, which stays until a device has judged them:
+/// each is used where it passed its self-test, or else the former one is.
+struct NewerKernels {
+  bool chase32 = false;          ///< bulge chasing in float32, of float32 spectra
+  bool shared_chase = false;     ///< bulge chasing by several blocks a matrix, for small batches
+  bool values32 = false;         ///< bisection in float32, of float32 spectra
+  bool deferred_band = false;    ///< updates of several panels at once in the float32 reduction
+  bool native_operands = false;  ///< E4M3 operands by conversions of the device
+  bool code_slices = false;      ///< float64 Gram matrices of E4M3 codes by int8 products
+  bool wide_back_transform = false;  ///< reflectors read once for 32 columns
+  friend bool operator==(const NewerKernels&, const NewerKernels&) = default;
+};
+
 /// What --svd-route asked for.
 struct RouteWish {
   enum class Kind : std::uint8_t { kAuto, kLibrary, kTwoStage, kQr } kind = Kind::kAuto;
   bool names_product = false, names_band = false;
   ProductKernel product = ProductKernel::kWarp;
   BandRoute band = BandRoute::kPlain;
-  bool proof = false;  ///< `fast` is to prove its bounds for each matrix
+  bool proof = false;   ///< `fast` is to prove its bounds for each matrix
+  bool former = false;  ///< without NewerKernels
 };
 
 /// Errors: UsageError E-SVD-ROUTE naming the choices.
@@ -121,6 +145,7 @@ struct RoutePlan {
   bool may_escalate = false;  ///< first and strict differ in accuracy
   bool keeps_factor = false;  ///< reductions keep what a tail needs, since its kernels passed
   bool sliced_gram = false;   ///< float64 Gram matrices by int8 products (sliced_gram.hpp)
+  NewerKernels newer = {};
   /// Where the top of a spectrum is wanted (vectors; `fast` without a float32 `first`, which is all
   /// of `fast` otherwise) and the matrix is large enough for an iteration: whose Gram it works on.
   /// The other parts of the route are not used.

@@ -259,6 +259,22 @@ TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
   EXPECT_EQ(instead("library", K::kLibraryEigen, Variant::kFast), "two-stage");
   EXPECT_EQ(instead("auto", K::kTail, Variant::kPlain), "library");
   EXPECT_EQ(instead("two-stage+band-tensor", K::kTail, Variant::kFast), "library");
+  EXPECT_EQ(instead("auto", K::kChase32, Variant::kPlain), "two-stage+kernels-former");
+  EXPECT_EQ(instead("two-stage+kernels-former", K::kGramHalf, Variant::kFast),
+            "two-stage+gram-mma+kernels-former");
+}
+
+TEST(CudaRoute, NewerKernelsAreUsedWhereTheyPassedAndAreWanted) {
+  using K = KernelUnderTest;
+  const NewerKernels all = routes("auto", Mode::kDefault, all_but()).newer;
+  EXPECT_TRUE(all.chase32 && all.shared_chase && all.values32 && all.deferred_band &&
+              all.native_operands && all.code_slices && all.wide_back_transform);
+  const NewerKernels one_less = routes("auto", Mode::kDefault, all_but({K::kChase32})).newer;
+  EXPECT_FALSE(one_less.chase32);
+  EXPECT_TRUE(one_less.shared_chase);
+  EXPECT_EQ(routes("two-stage+kernels-former", Mode::kDefault, all_but()).newer, NewerKernels{});
+  EXPECT_EQ(routes("auto", Mode::kDefault, {}).newer, NewerKernels{}) << "nothing was tested";
+  EXPECT_THROW(parse_route("two-stage+kernels-former+kernels-former"), UsageError);
 }
 
 TEST(CudaRoute, ALibraryThatIsWrongBothWaysIsNotUsed) {
