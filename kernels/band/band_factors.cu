@@ -264,9 +264,6 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
       for (int row = 0; row < kBandWidth; ++row) {
         Real* out = factors + (first + row) * kFactorStride;
         out[kBand + lane] = w[row * kStride + lane];
-        if (in.repeat_v) {
-          out[2 * kBand + lane] = v[row * kStride + lane];
-        }
       }
     }
     __syncthreads();

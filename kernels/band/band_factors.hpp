@@ -34,7 +34,6 @@ struct Factors {
   std::int64_t rows;   ///< order - start
   std::int64_t strip_rows;
   std::int64_t batch;
-  bool repeat_v;  ///< also write V behind W, for the library route
 };
 
 /// Elements of Factors::overlaps per matrix.

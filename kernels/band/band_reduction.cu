@@ -32,8 +32,7 @@ struct WorkspaceShares {
       : columns(plan.order * kBand),
         factors(plan.order * kFactorStride),
         products(plan.order * kBand),
-        partials(plan.route == BandRoute::kLibrary ? 0
-                                                   : partial_elements(plan.order, plan.strip_rows)),
+        partials(partial_elements(plan.order, plan.strip_rows)),
         overlaps(overlap_elements<Real>(plan.order)),
         small(2 * kBand * kBand),
         taus(kAlignment / static_cast<std::int64_t>(sizeof(Real))),
@@ -45,44 +44,6 @@ struct WorkspaceShares {
 
   std::int64_t columns, factors, products, partials, overlaps, small, taus, bounds;
 };
-
-void multiply(cublasHandle_t blas, cublasOperation_t left_operation, int m, int n, int k,
-              float alpha, const float* a, std::int64_t a_stride, std::int64_t a_batch,
-              const float* b, std::int64_t b_stride, std::int64_t b_batch, float beta, float* c,
-              std::int64_t c_stride, std::int64_t c_batch, std::int64_t batch) {
-  check(cublasSgemmStridedBatched(blas, left_operation, CUBLAS_OP_N, m, n, k, &alpha, a,
-                                  static_cast<int>(a_stride), a_batch, b,
-                                  static_cast<int>(b_stride), b_batch, &beta, c,
-                                  static_cast<int>(c_stride), c_batch, static_cast<int>(batch)));
-}
-void multiply(cublasHandle_t blas, cublasOperation_t left_operation, int m, int n, int k,
-              double alpha, const double* a, std::int64_t a_stride, std::int64_t a_batch,
-              const double* b, std::int64_t b_stride, std::int64_t b_batch, double beta, double* c,
-              std::int64_t c_stride, std::int64_t c_batch, std::int64_t batch) {
-  check(cublasDgemmStridedBatched(blas, left_operation, CUBLAS_OP_N, m, n, k, &alpha, a,
-                                  static_cast<int>(a_stride), a_batch, b,
-                                  static_cast<int>(b_stride), b_batch, &beta, c,
-                                  static_cast<int>(c_stride), c_batch, static_cast<int>(batch)));
-}
-
-/// The same pass by cuBLAS. To it row-major arrays are the transposed column-major ones, and A is
-/// its own transpose: A -= [W V] [V W]^T, then Y^T = V^T A.
-template <typename Real>
-void update_and_multiply_by_library(const TrailingPass<Real>& pass, cublasHandle_t blas) {
-  const auto rows = static_cast<int>(pass.rows);
-  const std::int64_t matrix_stride = pass.order * pass.order;
-  const std::int64_t factor_stride = pass.order * kFactorStride;
-  Real* trailing = pass.matrices + pass.start * (pass.order + 1);
-  if (pass.pending != nullptr) {
-    const Real* v_w = pass.pending + kBand * kFactorStride;
-    multiply(blas, CUBLAS_OP_T, rows, rows, static_cast<int>(2 * kBand), Real(-1), v_w + kBand,
-             kFactorStride, factor_stride, v_w, kFactorStride, factor_stride, Real(1), trailing,
-             pass.order, matrix_stride, pass.batch);
-  }
-  multiply(blas, CUBLAS_OP_N, static_cast<int>(kBand), rows, rows, Real(1), pass.factors,
-           kFactorStride, factor_stride, trailing, pass.order, matrix_stride, Real(0),
-           pass.products, kBand, pass.order * kBand, pass.batch);
-}
 
 }  // namespace
 
@@ -104,11 +65,10 @@ BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t sh
 
 template <typename Real, typename BandReal>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
-                    cublasHandle_t blas, cudaStream_t stream) {
+                    cublasHandle_t /*blas*/, cudaStream_t stream) {
   expects(batch.batch > 0 && batch.batch <= kLargestBatch, "batch of the reduction to a band");
   const std::int64_t order = plan.order;
   const std::int64_t count = batch.batch;
-  const bool library = plan.route == BandRoute::kLibrary;
   const BandArithmetic arithmetic = arithmetic_of(plan.route);
   const WorkspaceShares<Real> shares(plan);
   Real* next = static_cast<Real*>(batch.workspace);
@@ -121,7 +81,7 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   // The factors of the panel before and of this one take turns.
   const std::array<Real*, 2> factors{take(shares.factors), take(shares.factors)};
   Real* products = take(shares.products);
-  Real* partials = library ? nullptr : take(shares.partials);
+  Real* partials = take(shares.partials);
   Real* overlaps = take(shares.overlaps);
   Real* small = take(shares.small);
   Real* taus = take(shares.taus);
@@ -130,11 +90,11 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   check(cudaMemsetAsync(batch.band, 0,
                         static_cast<std::size_t>(count * band_elements(order)) * sizeof(BandReal),
                         stream));
-  scale_matrices(batch.matrices, order, count, library, batch.exponents, stream);
+  scale_matrices(batch.matrices, order, count, batch.exponents, stream);
 
-  Factors<Real, BandReal> step{
-      batch.matrices, nullptr,    products, partials, taus,  overlaps,        small, bounds,
-      columns,        batch.band, order,    0,        order, plan.strip_rows, count, library};
+  Factors<Real, BandReal> step{batch.matrices, nullptr, products, partials,        taus,
+                               overlaps,       small,   bounds,   columns,         batch.band,
+                               order,          0,       order,    plan.strip_rows, count};
   advance(step, arithmetic, stream);
   for (std::int64_t start = 0; start + kBand < order; start += kBand) {
     const std::int64_t turn = start / kBand % 2;
@@ -150,11 +110,7 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
                                   order,          step.start,
                                   step.rows,      plan.strip_rows,
                                   count};
-    if (library) {
-      update_and_multiply_by_library(pass, blas);
-    } else {
-      update_and_multiply(pass, arithmetic, stream);
-    }
+    update_and_multiply(pass, arithmetic, stream);
     form_small_factors(step, arithmetic, stream);
     if (batch.keep_factor) {
       keep_panel(step, batch.matrices, stream);

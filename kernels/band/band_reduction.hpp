@@ -25,9 +25,6 @@ namespace vindex::kernels {
 
 /// How A is updated and multiplied.
 enum class BandRoute {
-  /// cuBLAS, full squares in two passes; it may choose other kernels, and so other bits, for other
-  /// batch sizes.
-  kLibrary,
   kPlain,   ///< lower triangle in one pass, multiply-add of the CUDA cores
   kTensor,  ///< the same on the tensor cores (BandArithmetic::kTensor)
 };
@@ -35,7 +32,7 @@ enum class BandRoute {
 /// What a reduction of matrices of one order needs; a pure function of its arguments.
 struct BandPlan {
   std::int64_t order = 0;       ///< of the padded matrices
-  std::int64_t strip_rows = 0;  ///< rows per block of threads in the one-pass routes
+  std::int64_t strip_rows = 0;  ///< rows per block of threads of the pass over the triangle
   BandRoute route = BandRoute::kPlain;
   std::size_t workspace_bytes_per_matrix = 0;
 };
@@ -63,13 +60,11 @@ struct BandBatch {
   bool keep_factor = false;  ///< leave Q in `matrices`, as band_back_transform.hpp has it
 };
 
-/// Reduces the batch, ordered on `stream`. `blas` works on `stream` and is used by the library
-/// route alone; it may be null for the others.
+/// Reduces the batch, ordered on `stream`. `blas` is not used.
 ///
 /// Zero columns, exact dependence and rank deficiency are ordinary input: a reflector of nothing is
 /// the identity. A matrix that holds not-a-number or infinity gets a band that does, and does no
-/// harm to others. Bits depend on the matrix, the plan and, but for the library route, on nothing
-/// else.
+/// harm to others. Bits depend on the matrix and the plan, and on nothing else.
 /// Accuracy  eigenvalues to a few eps * norm of the matrix in the precision of Real; band entries
 ///           are Real values whatever BandReal is.
 /// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
@@ -81,11 +76,11 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
 /// Multiplies each matrix (row-major order x order, in place) by 2^-exponents[i], which makes its
 /// largest diagonal entry lie in [1/2, 1), and stores the exponents. In a positive semidefinite
 /// matrix no entry is larger than that. A matrix without a positive diagonal entry has exponent 0;
-/// entries that are not finite stay so. `full`: both triangles; else the lower one and the upper
-/// parts of the diagonal blocks of kBand.
+/// entries that are not finite stay so. Only the lower triangle is scaled, and the upper parts of
+/// the diagonal blocks of kBand.
 template <typename Real>
-void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, bool full,
-                    std::int32_t* exponents, cudaStream_t stream);
+void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, std::int32_t* exponents,
+                    cudaStream_t stream);
 
 /// sums[i] = sum over the passes of ||what was left of matrix i||_F^2, in units of its band: the
 /// part of the band behind a pass is similar to what that pass left. Layout of band_layout.hpp.

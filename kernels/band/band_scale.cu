@@ -50,11 +50,11 @@ __global__ void __launch_bounds__(kThreads)
 /// One block per block of rows.
 template <typename Real>
 __global__ void __launch_bounds__(kThreads)
-    scale_kernel(Real* matrices, std::int64_t order, bool full, const std::int32_t* exponents) {
+    scale_kernel(Real* matrices, std::int64_t order, const std::int32_t* exponents) {
   const std::int64_t matrix = blockIdx.z;
   const std::int64_t first = blockIdx.x * kBand;
   const Real scale = ldexp(Real(1), -exponents[matrix]);
-  const std::int64_t columns = full ? order : first + kBand;
+  const std::int64_t columns = first + kBand;
   Real* rows = matrices + (matrix * order + first) * order;
   for (int row = 0; row < static_cast<int>(kBand); ++row) {
     for (std::int64_t column = threadIdx.x; column < columns; column += kThreads) {
@@ -66,17 +66,16 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename Real>
-void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, bool full,
-                    std::int32_t* exponents, cudaStream_t stream) {
+void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, std::int32_t* exponents,
+                    cudaStream_t stream) {
   launch(find_exponents_kernel<Real>, dim3(static_cast<unsigned>(batch)), dim3(kThreads),
          kThreads * sizeof(Real), stream, matrices, order, exponents);
   launch(scale_kernel<Real>,
          dim3(static_cast<unsigned>(order / kBand), 1, static_cast<unsigned>(batch)),
-         dim3(kThreads), 0, stream, matrices, order, full, exponents);
+         dim3(kThreads), 0, stream, matrices, order, exponents);
 }
 
-template void scale_matrices(float*, std::int64_t, std::int64_t, bool, std::int32_t*, cudaStream_t);
-template void scale_matrices(double*, std::int64_t, std::int64_t, bool, std::int32_t*,
-                             cudaStream_t);
+template void scale_matrices(float*, std::int64_t, std::int64_t, std::int32_t*, cudaStream_t);
+template void scale_matrices(double*, std::int64_t, std::int64_t, std::int32_t*, cudaStream_t);
 
 }  // namespace vindex::kernels

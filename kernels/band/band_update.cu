@@ -4,9 +4,8 @@
 // strip, the columns' parts of a strip are written and added up later (band_factors.cu), in order.
 // float32 on tensor cores has a kernel of its own (band_half_update.cu).
 //
-// Why not two calls of cuBLAS (BandRoute::kLibrary has them): they read and write the full square
-// and read it again, three times what one pass over the triangle moves, and the pass is bound by
-// memory.
+// Why not two calls of cuBLAS: they read and write the full square and read it again, three times
+// what one pass over the triangle moves, and the pass is bound by memory.
 #include "band_half_update.hpp"
 #include "band_product.hpp"
 #include "band_strips.hpp"

@@ -17,8 +17,7 @@ using measure::Mode;
   throw UsageError(
       "E-SVD-ROUTE",
       "the cuda back end has the routes auto, library, qr, proof and two-stage, the last with "
-      "+gram-mma or +gram-wgmma, with +band-plain, +band-tensor or +band-library, and with "
-      "+kernels-former; not " +
+      "+gram-mma or +gram-wgmma, with +band-plain or +band-tensor, and with +kernels-former; not " +
           std::string(text));
 }
 
@@ -42,7 +41,6 @@ Variant variant_of(ProductKernel product) {
   return product == ProductKernel::kWarpgroup ? Variant::kFast : Variant::kPlain;
 }
 
-/// What cuBLAS does not do in the library variant is done by the plain one's kernels.
 Variant variant_of(BandRoute band) {
   return band == BandRoute::kTensor ? Variant::kFast : Variant::kPlain;
 }
@@ -275,8 +273,6 @@ RouteWish parse_route(std::string_view text) {
       wish.band = BandRoute::kPlain;
     } else if (choice == "band-tensor") {
       wish.band = BandRoute::kTensor;
-    } else if (choice == "band-library") {
-      wish.band = BandRoute::kLibrary;
     } else {
       refuse(text);
     }
@@ -448,9 +444,7 @@ std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
   if (is_band(trial.kernel)) {
     route += "+band-plain";
   } else if (wish.names_band) {
-    route += wish.band == BandRoute::kPlain    ? "+band-plain"
-             : wish.band == BandRoute::kTensor ? "+band-tensor"
-                                               : "+band-library";
+    route += wish.band == BandRoute::kPlain ? "+band-plain" : "+band-tensor";
   }
   if (is_newer || wish.former) {
     route += "+kernels-former";

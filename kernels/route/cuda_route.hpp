@@ -8,7 +8,7 @@
 //   qr                   QR by row blocks and bidiagonal values by cuSOLVER, for every matrix
 //   two-stage[+CHOICE]   Gram on tensor cores or, in strict, by cuBLAS in float64; band reduction,
 //                        bulge chasing, bisection. Choices, at most one of each kind:
-//                        gram-mma gram-wgmma; band-plain band-tensor band-library; kernels-former
+//                        gram-mma gram-wgmma; band-plain band-tensor; kernels-former
 #pragma once
 
 #include "kernels/band/band_reduction.hpp"

@@ -95,24 +95,13 @@ double error_of(const SymmetricMatrix& matrix, const Bands& bands, std::int64_t 
                      : error / norm / static_cast<double>(std::numeric_limits<Real>::epsilon());
 }
 
-const char* name_of(BandRoute route) {
-  return route == BandRoute::kLibrary ? "library"
-                                      : (route == BandRoute::kPlain ? "plain" : "tensor");
-}
+const char* name_of(BandRoute route) { return route == BandRoute::kPlain ? "plain" : "tensor"; }
 
-/// Those of `routes` that this process tries.
-std::vector<BandRoute> tried(std::vector<BandRoute> routes) {
+/// Those that this process tries.
+std::vector<BandRoute> every_route() {
+  std::vector<BandRoute> routes = {BandRoute::kPlain, BandRoute::kTensor};
   std::erase_if(routes, [](BandRoute route) { return !is_tried(name_of(route)); });
   return routes;
-}
-
-std::vector<BandRoute> every_route() {
-  return tried({BandRoute::kLibrary, BandRoute::kPlain, BandRoute::kTensor});
-}
-
-/// Those that give the same bits for every batch size: cuBLAS need not.
-std::vector<BandRoute> repeatable_routes() {
-  return is_emulated() ? every_route() : tried({BandRoute::kPlain, BandRoute::kTensor});
 }
 
 /// Errors seen: 1.3 for noise in float32, 10 where all eigenvalues are nearly one; 9 and 25 in
@@ -196,7 +185,7 @@ TEST_P(BandReduction, ScalesArePowersOfTwoAndChangeNoBit) {
 TEST_P(BandReduction, BatchesGiveTheBitsOfSingleMatrices) {
   const std::vector<SymmetricMatrix> all = {gaussian_gram(100, 120, 1.0, 1), SymmetricMatrix(100),
                                             gaussian_gram(100, 50, 0x1p30, 2)};
-  for (const BandRoute route : repeatable_routes()) {
+  for (const BandRoute route : every_route()) {
     const Bands together = reduce<float>(all, route, stream());
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Bands alone = reduce<float>({all[i]}, route, stream());
@@ -215,7 +204,7 @@ TEST_P(BandReduction, AMatrixThatIsNotFiniteHarmsNoOther) {
   const SymmetricMatrix good = gaussian_gram(70, 80, 1.0, 8);
   const double kInfinity = std::numeric_limits<double>::infinity();
   const double kNone = std::numeric_limits<double>::quiet_NaN();
-  for (const BandRoute route : repeatable_routes()) {
+  for (const BandRoute route : every_route()) {
     const Bands alone = reduce<float>({good}, route, stream());
     // On the diagonal, in the first panel, in the last, and everywhere.
     for (const auto& [row, column, value] :
@@ -297,9 +286,6 @@ TEST(BandPlanTest, OrdersOutsideAreRefused) {
   EXPECT_THROW((void)plan(kernels::largest_band_order() + kBand), Error);
   EXPECT_EQ(plan(kernels::largest_band_order()).order, kernels::largest_band_order());
   EXPECT_GE(kernels::largest_band_order(), 8192);
-  // The library route has no partial products to keep.
-  EXPECT_LT(plan_band_reduction<float>(512, BandRoute::kLibrary, shared).workspace_bytes_per_matrix,
-            plan_band_reduction<float>(512, BandRoute::kPlain, shared).workspace_bytes_per_matrix);
 }
 
 }  // namespace

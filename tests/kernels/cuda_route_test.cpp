@@ -106,14 +106,14 @@ TEST(CudaRoute, ChoicesWithinTwoStage) {
   const RoutePlan plan = routes("two-stage+band-plain+gram-mma", Mode::kDefault, all_but());
   EXPECT_EQ(plan.first.band, BandRoute::kPlain);
   EXPECT_EQ(plan.first.product, ProductKernel::kWarp);
-  EXPECT_EQ(routes("two-stage+band-library", Mode::kDefault, all_but()).strict.band,
-            BandRoute::kLibrary);
+  EXPECT_EQ(routes("two-stage+band-tensor", Mode::kDefault, all_but()).strict.band,
+            BandRoute::kTensor);
   EXPECT_THROW(routes("two-stage+gram-wgmma", Mode::kDefault, all_but(), kAda), UsageError);
   EXPECT_EQ(routes("two-stage+gram-wgmma", Mode::kDefault, all_but()).first.product,
             ProductKernel::kWarpgroup);
-  for (const char* text :
-       {"", "fast", "two-stage+", "two-stage+band", "two-stage+band-plain+band-tensor",
-        "library+band-plain", "auto+gram-mma", "two-stage,band-plain", "qr64"}) {
+  for (const char* text : {"", "fast", "two-stage+", "two-stage+band",
+                           "two-stage+band-plain+band-tensor", "two-stage+band-library",
+                           "library+band-plain", "auto+gram-mma", "two-stage,band-plain", "qr64"}) {
     try {
       (void)parse_route(text);
       FAIL() << text;
@@ -218,7 +218,7 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
   EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
             first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
-  EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
+  EXPECT_EQ(trials("two-stage+gram-wgmma+band-plain", Mode::kDefault),
             first + comma + plain + comma + tail + comma + library + comma + grams(" by wgmma"));
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
