@@ -11,9 +11,8 @@
 
 namespace vindex::kernels {
 
-/// Distance of neighbouring rows of factors: V (kBand columns), W (kBand), and for the library
-/// route V again, so that [V W] and [W V] are both runs of 2 kBand columns.
-inline constexpr std::int64_t kFactorStride = 3 * kBand;
+/// Distance of neighbouring rows of factors: V (kBand columns), then W (kBand).
+inline constexpr std::int64_t kFactorStride = 2 * kBand;
 
 /// One panel of every matrix of a batch.
 template <typename Real, typename BandReal>
