@@ -42,7 +42,9 @@ here="$(cd "$(dirname "$0")" && pwd)"
 LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$VINDEX_CUDA_FOLDERS" exec "$here/programs/vindex" "$@"
 WRAPPER
   chmod +x "$stage/vindex"
-  git describe --always --dirty >"$stage/commit"
+  # As the program has it: records name this commit, whatever the checkout is by now.
+  LD_LIBRARY_PATH="$stage/lib" "$stage/programs/vindex" --version | sed -nE 's/.*\(([^,]+),.*/\1/p' >"$stage/commit"
+  [[ -s "$stage/commit" ]] || { echo "gpu_check: the program names no commit" >&2; return 1; }
   newest="$(objdump -T "$stage"/programs/* "$stage"/lib/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)"
   echo "needs the C library $newest or newer"
   try_bundle "$stage"
