@@ -26,21 +26,23 @@ struct Group {
   double share;  ///< of the time limit
 };
 
-constexpr std::array<Group, 8> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
-                                           {"memory", probe::probe_memory, 0.05},
-                                           {"decode", probe::probe_decode, 0.25},
-                                           {"peaks", probe::probe_peaks, 0.1},
-                                           {"barriers", probe::probe_barriers, 0.1},
-                                           {"gram", probe::probe_gram, 0.15},
-                                           {"eigen", probe::probe_eigen, 0.25},
-                                           {"stages", probe::probe_stages, 0.1}}};
+constexpr std::array<Group, 10> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
+                                            {"memory", probe::probe_memory, 0.05},
+                                            {"decode", probe::probe_decode, 0.25},
+                                            {"peaks", probe::probe_peaks, 0.1},
+                                            {"barriers", probe::probe_barriers, 0.1},
+                                            {"gram", probe::probe_gram, 0.15},
+                                            {"eigen", probe::probe_eigen, 0.25},
+                                            {"values", probe::probe_values, 0.15},
+                                            {"svd", probe::probe_svd, 0.15},
+                                            {"stages", probe::probe_stages, 0.1}}};
 
 struct Options {
   int device = 0;
   double seconds = 90.0;
   int samples = 7;
   std::vector<std::string> only;
-  std::vector<std::int64_t> strip_rows;
+  probe::StageChoice stages;
   bool json = false;
   double hold = 0.0;
 };
@@ -69,7 +71,7 @@ int hold_device(int device, double seconds) {
   try {
     probe::Probe probe(options.device, seconds, options.samples,
                        [&](const bench::Row& row) { say(bench::row_json(row)); });
-    probe.strip_rows = options.strip_rows;
+    probe.stages = options.stages;
     int driver = 0;
     int runtime = 0;
     probe::check(cudaDriverGetVersion(&driver));
@@ -98,6 +100,7 @@ bench::Row row_of(const nlohmann::json& line) {
                  .cols = line.at("cols"),
                  .batch = line.at("batch"),
                  .encoding = line.at("encoding"),
+                 .spectrum = line.value("spectrum", ""),
                  .unit = line.at("unit"),
                  .samples = line.at("samples"),
                  .note = line.value("note", "")};
@@ -195,7 +198,28 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "Groups: " + fmt::format("{}", fmt::join(names, ", ")))
       ->delimiter(',')
       ->check(CLI::IsMember(names));
-  app.add_option("--strip-rows", options.strip_rows,
+  app.add_option("--stages", options.stages.only,
+                 "Of the group \"stages\" only these: " +
+                     fmt::format("{}", fmt::join(probe::stage_names(), ", ")))
+      ->delimiter(',')
+      ->check(CLI::IsMember(probe::stage_names()));
+  app.add_option(
+         "--chase", options.stages.sweeps,
+         "Sweeps of the chase under way at once that \"stages\" compares, in each precision "
+         "as many as fit")
+      ->delimiter(',')
+      ->check(CLI::Range(4, 64))
+      ->capture_default_str();
+  app.add_option("--rows", options.stages.rows, "Rows of the matrices of \"stages\"")
+      ->check(CLI::Range(32, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--cols", options.stages.cols, "Their columns")
+      ->check(CLI::Range(32, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--batch", options.stages.batch,
+                 "Matrices of \"stages\" at once; without it one for each multiprocessor")
+      ->check(CLI::Range(1, 65535));
+  app.add_option("--strip-rows", options.stages.strip_rows,
                  "Rows of the strips of the band's reduction that \"stages\" compares")
       ->delimiter(',')
       ->check(CLI::IsMember({64, 128, 256}));

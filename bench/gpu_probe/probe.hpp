@@ -26,6 +26,29 @@ struct EventDeleter {
 using Event = std::unique_ptr<cudaEvent_t, EventDeleter>;
 Event make_event();
 
+/// What the group `stages` times.
+struct StageChoice {
+  std::int64_t rows = 7168;
+  std::int64_t cols = 2048;
+  std::int64_t batch = 0;                    ///< 0: a matrix per multiprocessor
+  std::vector<std::string> only;             ///< of stage_names(); empty: all
+  std::vector<int> sweeps = {7, 9, 12, 14};  ///< of the chase, under way at once
+  std::vector<std::int64_t> strip_rows;  ///< of the band's strips; empty: those that are planned
+};
+/// "gram", "band", ...: what StageChoice::only may hold.
+std::vector<std::string> stage_names();
+
+/// Matrices that the groups `values` and `svd` give to cuSOLVER, whose batched solver takes up to
+/// 2 GiB of Gram matrices.
+struct LibraryChoice {
+  struct Case {
+    std::int64_t rows, cols, batch;
+  };
+  std::vector<Case> cases = {{7168, 2048, 64}, {1024, 1024, 96},  {512, 1024, 96},
+                             {7168, 2048, 16}, {7168, 2048, 127}, {1024, 1024, 384},
+                             {512, 1024, 768}};
+};
+
 class Probe {
  public:
   /// Rows go to `emit` as they are found. No case is begun after `seconds`.
@@ -40,8 +63,8 @@ class Probe {
   std::vector<double> microseconds(const std::function<void()>& work,
                                    const std::function<void()>& prepare = {});
 
-  /// Rows of the band's strips that `stages` compares; empty: those that are planned.
-  std::vector<std::int64_t> strip_rows;
+  StageChoice stages;
+  LibraryChoice libraries;
 
   /// Runs one case: `fill` gets the row and puts samples into it; what it throws becomes the note.
   /// After the time limit nothing runs and the note says so.
@@ -85,6 +108,8 @@ void probe_peaks(Probe& probe);      ///< arithmetic of plain kernels, and of cu
 void probe_barriers(Probe& probe);   ///< launches, clusters, distributed shared memory, grid
 void probe_gram(Probe& probe);       ///< Gram matrices by cuBLAS, with their errors
 void probe_eigen(Probe& probe);      ///< cuSOLVER's eigenvalue solvers
+void probe_values(Probe& probe);     ///< singular values by cuBLAS's Gram and cuSOLVER's values
+void probe_svd(Probe& probe);        ///< singular values by cuSOLVER's batched approximate SVD
 void probe_stages(Probe& probe);     ///< every kernel of a spectrum in `default`
 
 }  // namespace vindex::probe

@@ -245,6 +245,60 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
   return CUSOLVER_STATUS_SUCCESS;
 }
 
+cusolverStatus_t cusolverDnSgesvdaStridedBatched_bufferSize(
+    cusolverDnHandle_t handle, cusolverEigMode_t mode, int rank, int m, int n, const float* /*a*/,
+    int lda, long long stride_a, const float* /*s*/, long long stride_s, const float* /*u*/,
+    int ldu, long long /*stride_u*/, const float* /*v*/, int ldv, long long /*stride_v*/,
+    int* elements, int batch) {
+  // Values only is all that is used here; as in the library, m must not be smaller than n.
+  if (handle == nullptr || mode != CUSOLVER_EIG_MODE_NOVECTOR || n < 1 || m < n || rank < 1 ||
+      rank > n || lda < m || stride_a < static_cast<long long>(lda) * n || stride_s < rank ||
+      ldu < m || ldv < n || batch < 1) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  *elements = static_cast<int>(emulated::kDeviceWork / sizeof(float));
+  return emulated::sound_state();
+}
+
+cusolverStatus_t cusolverDnSgesvdaStridedBatched(cusolverDnHandle_t handle, cusolverEigMode_t mode,
+                                                 int rank, int m, int n, const float* a, int lda,
+                                                 long long stride_a, float* s, long long stride_s,
+                                                 float* u, int ldu, long long stride_u, float* v,
+                                                 int ldv, long long stride_v, float* work,
+                                                 int elements, int* info, double* residuals,
+                                                 int batch) {
+  int needed = 0;
+  const cusolverStatus_t status = cusolverDnSgesvdaStridedBatched_bufferSize(
+      handle, mode, rank, m, n, a, lda, stride_a, s, stride_s, u, ldu, stride_u, v, ldv, stride_v,
+      &needed, batch);
+  if (status != CUSOLVER_STATUS_SUCCESS) {
+    return status;
+  }
+  if (elements < needed || residuals == nullptr ||
+      !emulated::is_device_memory(work, sizeof(float) * static_cast<std::size_t>(elements))) {
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  }
+  emulated::submit(handle->stream, [=] {
+    for (int i = 0; i < batch; ++i) {
+      std::vector<float> matrix(a + i * stride_a,
+                                a + i * stride_a + static_cast<std::int64_t>(lda) * n);
+      std::vector<float> values(static_cast<std::size_t>(n));
+      const char none = 'N';
+      const int one = 1;
+      float unused = 0.0F;
+      std::vector<float> room(1);
+      for (int size = -1; size != 0; size = size < 0 ? static_cast<int>(room[0]) : 0) {
+        room.resize(static_cast<std::size_t>(std::max(size, 1)));
+        LAPACK_sgesvd(&none, &none, &m, &n, matrix.data(), &lda, values.data(), &unused, &one,
+                      &unused, &one, room.data(), &size, &info[i]);
+      }
+      std::copy_n(values.begin(), rank, s + i * stride_s);
+    }
+  });
+  std::fill_n(residuals, batch, 0.0);
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
 cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle,
                                              cusolverDnParams_t parameters, std::int64_t m,
                                              std::int64_t n, cudaDataType type_a, const void* /*a*/,

@@ -66,6 +66,17 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   std::int64_t ldvt, cudaDataType compute_type, void* device_work,
                                   std::size_t device_bytes, void* host_work, std::size_t host_bytes,
                                   int* info);
+cusolverStatus_t cusolverDnSgesvdaStridedBatched_bufferSize(
+    cusolverDnHandle_t handle, cusolverEigMode_t mode, int rank, int m, int n, const float* a,
+    int lda, long long stride_a, const float* s, long long stride_s, const float* u, int ldu,
+    long long stride_u, const float* v, int ldv, long long stride_v, int* elements, int batch);
+cusolverStatus_t cusolverDnSgesvdaStridedBatched(cusolverDnHandle_t handle, cusolverEigMode_t mode,
+                                                 int rank, int m, int n, const float* a, int lda,
+                                                 long long stride_a, float* s, long long stride_s,
+                                                 float* u, int ldu, long long stride_u, float* v,
+                                                 int ldv, long long stride_v, float* work,
+                                                 int elements, int* info, double* residuals,
+                                                 int batch);
 cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle,
                                              cusolverDnParams_t parameters, std::int64_t m,
                                              std::int64_t n, cudaDataType type_a, const void* a,
