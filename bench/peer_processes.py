@@ -1,6 +1,7 @@
 """Owns the processes that bench/peers.py times: our program, and bench/peer_calls.py for the peers. None of them inherits a
 choice of kernels or threads.
 """
+import contextlib
 import json
 import os
 import queue
@@ -34,8 +35,9 @@ class Child:
         self.lines = queue.Queue()
 
         def read(stream=self.process.stdout, lines=self.lines):
-            for line in stream:
-                lines.put(line)
+            with stream:
+                for line in stream:
+                    lines.put(line)
             lines.put(None)
 
         threading.Thread(target=read, daemon=True).start()
@@ -60,21 +62,32 @@ class Child:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
             self.process = None
 
 
 class Children:
-    """A process for every package: nobody's threads wait in another's, and one that hangs or breaks its GPU context costs only its
-    own figures."""
+    """A process for every package, or with `one_each` for every peer: nobody's threads wait in another's, and one that hangs or
+    breaks its GPU context costs only its own figures."""
 
-    def __init__(self, command, answer_seconds):
-        self.command, self.answer_seconds, self.children = command, answer_seconds, {}
+    def __init__(self, command, answer_seconds, one_each=False):
+        self.command, self.answer_seconds, self.one_each, self.children = command, answer_seconds, one_each, {}
+
+    def name_of(self, peer):
+        return peer if self.one_each else peer.split(".")[0]
 
     def ask(self, **wanted):
-        package = wanted["peer"].split(".")[0]
-        if package not in self.children:
-            self.children[package] = Child(self.command, self.answer_seconds)
-        return self.children[package].ask(**wanted)
+        name = self.name_of(wanted["peer"])
+        if name not in self.children:
+            self.children[name] = Child(self.command, self.answer_seconds)
+        return self.children[name].ask(**wanted)
+
+    def stop_others(self, peer):
+        """What they hold of the device's memory is free then."""
+        for name, child in self.children.items():
+            if name != self.name_of(peer):
+                child.stop()
 
     def stop(self):
         for child in self.children.values():

@@ -36,12 +36,13 @@ CPU_PEERS = (("scipy.svdvals", "spectra.default", "one"), ("scipy.gram+eigvalsh"
              ("numpy.svd", "spectra.default", "one"), ("numpy.gram+eigvalsh", "spectra.default", "one"),
              ("torch.svdvals", "spectra.default", "one"), ("torch.gram32+eigvalsh", "spectra.default", "one"),
              ("torch.svd_lowrank", "spectra.fast", "one"), ("weightwatcher-like", "end_to_end", "one"))
-# Strongest first, as far as is known: the time limit may cut the rest. cuSOLVER's batched solver by itself is a row of gpu_probe.
-CUDA_PEERS = (("torch.gram32+eigvalsh", "spectra.default", "many"), ("torch.svdvals.gesvda", "spectra.default", "one"),
-              ("torch.svdvals.gesvd", "spectra.default", "one"), ("jax.gram32+eigvalsh", "spectra.default", "many"),
-              ("torch.svd_lowrank", "spectra.fast", "one"), ("torch.gram64+eigvalsh", "spectra.strict", "many"),
-              ("weightwatcher-like", "end_to_end", "one"), ("torch.svdvals", "spectra.default", "one"),
-              ("torch.svdvals.gesvdj", "spectra.default", "one"), ("jax.svd", "spectra.default", "one"),
+# Strongest first, as far as is known: the time limit may cut the rest. Stronger than all of them are cuSOLVER's batched solvers
+# by themselves, groups of gpu_probe (values, svd).
+CUDA_PEERS = (("torch.svdvals.gesvd", "spectra.default", "one"), ("torch.svdvals.gesvda", "spectra.default", "one"),
+              ("torch.svdvals.gesvdj", "spectra.default", "one"), ("torch.gram32+eigvalsh", "spectra.default", "many"),
+              ("jax.gram32+eigvalsh", "spectra.default", "many"), ("torch.gram64+eigvalsh", "spectra.strict", "many"),
+              ("torch.svd_lowrank", "spectra.fast", "one"), ("weightwatcher-like", "end_to_end", "one"),
+              ("torch.svdvals", "spectra.default", "one"), ("jax.svd", "spectra.default", "one"),
               ("cupy.gram32+eigvalsh", "spectra.default", "many"), ("cupy.gram64+eigvalsh", "spectra.strict", "many"),
               ("cupy.svd", "spectra.default", "one"))
 DOWN = "model.layers.1.mlp.experts.0.down_proj.weight"
@@ -110,6 +111,9 @@ class Bench:
     def add_ours(self, spectra, samples):
         if self.failed:
             return
+        if self.options.no_ours:
+            self.report = self.report or self.machine()
+            return
         try:
             report = self.ours(spectra, samples)
         except RuntimeError as error:
@@ -129,7 +133,7 @@ class Bench:
 
     def our_errors(self):
         """Of every mode, where our program measures here and time is left."""
-        if self.failed or time.monotonic() > self.deadline:
+        if self.failed or self.options.no_ours or time.monotonic() > self.deadline:
             return
         try:
             import h5py
@@ -158,9 +162,11 @@ class Bench:
 
     def time_peers(self, children, peers):
         """Rounds over all peers and ours, so that a busy machine slows all alike; the first is a warm-up."""
-        wanted = [(self.peer_row(name, peer, spectrum, batch), batch) for spectrum in self.options.spectra
-                  for peer, name, kind in peers if name != "end_to_end"
-                  for batch in (self.options.batches if kind == "many" else [1])]
+        interleaved = self.options.device == "cpu"
+        cases = [(spectrum, peer) for spectrum in self.options.spectra for peer in peers] if interleaved else \
+            [(spectrum, peer) for peer in peers for spectrum in self.options.spectra]
+        wanted = [(self.peer_row(name, peer, spectrum, batch), batch) for spectrum, (peer, name, kind) in cases
+                  if name != "end_to_end" for batch in (self.options.batches if kind == "many" else [1])]
         whole_runs = [peer for peer, name, _ in peers if name == "end_to_end"]
         for peer in whole_runs:
             row = self.peer_row("end_to_end", peer, "noise", 1)
@@ -169,22 +175,26 @@ class Bench:
         self.peer_rows = [row for row, _ in wanted]
         self.time_rows = [{**row, "name": "probe.cpu_time", "samples": [],
                            "note": "processor time of all threads, " + row["name"]} for row in self.peer_rows]
-        interleaved = self.options.device == "cpu"
         if not interleaved:
             for spectra in ours:
                 self.add_ours(spectra, self.options.samples)
         spent = [0.0] * len(wanted)
         rounds = range(self.options.samples + 1)
-        # On a GPU each peer's rounds follow each other: its inputs are gigabytes.
+        # On a GPU each peer's rounds follow each other, and its process ends before the next one's begins: its inputs are
+        # gigabytes.
         order = [(r, i) for r in rounds for i in range(len(wanted))] if interleaved else \
             [(r, i) for i in range(len(wanted)) for r in rounds]
-        before = None
+        before = peer_before = None
         for round_number, index in order:
             row, batch = wanted[index]
             group = (round_number, row["name"] == "end_to_end" or row["spectrum"])
             if interleaved and round_number > 0 and group != before:
                 self.add_ours([] if row["name"] == "end_to_end" else [row["spectrum"]], 1)
             before = group
+            if not interleaved and row["peer"] != peer_before:
+                self.peer_errors(children, [one for one in peers if one[0] == peer_before])
+                children.stop_others(row["peer"])
+                peer_before = row["peer"]
             if "note" in row or spent[index] > self.options.peer_seconds:
                 continue
             if time.monotonic() > self.deadline:
@@ -204,10 +214,12 @@ class Bench:
                 self.time_rows[index]["samples"].append(answer["cpu_ms"] / row["batch"])
             if not interleaved:
                 self.write(False)  # a run that is ended from outside keeps what it has
+        self.write(False)
+        self.peer_errors(children, peers if interleaved else [one for one in peers if one[0] == peer_before])
 
     def peer_errors(self, children, peers):
         for peer, name, _ in peers:
-            if name == "end_to_end":
+            if name == "end_to_end" or self.options.no_errors:
                 continue
             for spectrum in self.options.spectra:
                 rows = [row for row in self.peer_rows if (row["peer"], row["spectrum"]) == (peer, spectrum)]
@@ -302,6 +314,7 @@ def main():
     parser.add_argument("--time-limit", type=float, default=3600.0, help="no further call after this")
     parser.add_argument("--peers", type=lambda text: text.split(","), help="only these")
     parser.add_argument("--no-errors", action="store_true", help="times only")
+    parser.add_argument("--no-ours", action="store_true", help="the peers only")
     parser.add_argument("-o", "--output", help="standard output without it")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
@@ -318,12 +331,10 @@ def main():
         command = [sys.executable, os.path.join(HERE, "peer_calls.py"), "--folder", os.path.join(folder, "weights"),
                    "--rows", str(options.rows), "--cols", str(options.cols), "--device", options.device,
                    "--threads", str(options.threads)] + [word for path in bf16 for word in ("--model-file", path)]
-        children = Children(command, options.answer_seconds)
+        children = Children(command, options.answer_seconds, options.device == "cuda")
         try:
             bench.time_peers(children, peers)
-            bench.write(False)
             if not options.no_errors:
-                bench.peer_errors(children, peers)
                 bench.our_errors()
         finally:
             children.stop()
