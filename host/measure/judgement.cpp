@@ -75,8 +75,9 @@ bool is_known(std::size_t i, double s, double error, double largest, bool is_mod
 }
 
 /// How many of the smallest values hold all that are not known well enough; nothing where all are.
-std::optional<std::int64_t> lost_values(const Finding& found, const Situation& situation) {
-  const std::vector<double> errors = sigma_errors(found, situation);
+/// `errors` here and below: sigma_errors(), which take the most time of a judgement.
+std::optional<std::int64_t> lost_values(const Finding& found, const Situation& situation,
+                                        std::span<const double> errors) {
   const bool is_modest = condition_of(found) <= kModestCondition;
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (!is_known(i, found.sigma[i], errors[i], found.sigma.front(), is_modest, situation)) {
@@ -90,10 +91,11 @@ std::optional<std::int64_t> lost_values(const Finding& found, const Situation& s
 /// an eigenvalue is negative, or values lie beyond a condition of 10 p, those, counted with a
 /// margin of two. The condition alone does not do: where many values lie near s_1/(10 p), rounding
 /// mixes them, and each errs by more than one alone would.
-std::optional<std::int64_t> lost_beyond_gram64(const Finding& found, const Situation& situation) {
+std::optional<std::int64_t> lost_beyond_gram64(const Finding& found, const Situation& situation,
+                                               std::span<const double> errors) {
   const double reach = reach_of_gram64(found.sigma);
   const auto p = static_cast<std::int64_t>(found.sigma.size());
-  const std::optional<std::int64_t> unknown = lost_values(found, situation);
+  const std::optional<std::int64_t> unknown = lost_values(found, situation, errors);
   if (!found.negative && (found.zero_rows >= p || condition_of(found) <= reach)) {
     return unknown;
   }
@@ -198,20 +200,21 @@ Verdict after(const Finding& found, const Situation& situation, std::int64_t los
 }
 
 /// What is to be done about a spectrum of all values; nothing where there is no doubt.
-Verdict doubt_full(const Finding& found, const Situation& situation, const MatrixReport& report) {
+Verdict doubt_full(const Finding& found, const Situation& situation, const MatrixReport& report,
+                   std::span<const double> errors) {
   if (situation.mode == Mode::kFast) {
     const bool is_bad =
         situation.step == Step::kGram32 && (!report.bounds || !is_tight(*report.bounds));
     return is_bad ? after(found, situation, 0) : Verdict{};
   }
   const std::optional<std::int64_t> lost = situation.is_strict && situation.step == Step::kGram64
-                                               ? lost_beyond_gram64(found, situation)
-                                               : lost_values(found, situation);
+                                               ? lost_beyond_gram64(found, situation, errors)
+                                               : lost_values(found, situation, errors);
   return lost ? after(found, situation, *lost) : Verdict{};
 }
 
 Verdict doubt(const Finding& found, const Situation& situation, const MatrixReport& report,
-              const SpectrumChecks& checks) {
+              const SpectrumChecks& checks, std::span<const double> errors) {
   if (situation.step == Step::kQr) {
     return {};
   }
@@ -221,7 +224,7 @@ Verdict doubt(const Finding& found, const Situation& situation, const MatrixRepo
   if (has_top_alone(found, situation)) {
     return is_tight(found.bounds) ? Verdict{} : Verdict{.next = Step::kGram64};
   }
-  return doubt_full(found, situation, report);
+  return doubt_full(found, situation, report, errors);
 }
 
 /// Error of every square that the bounds of `fast` allow for. Of a float32 Gram that of each value,
@@ -373,8 +376,9 @@ Verdict judge(const Finding& found, const Situation& situation, MatrixReport& re
   }
   const bool is_measured = report.status == Status::kMeasured;
   SpectrumChecks checks;
+  std::vector<double> errors;
   if (is_measured) {
-    std::vector<double> errors = sigma_errors(found, situation);
+    errors = sigma_errors(found, situation);
     checks = checks_of(found, situation, errors);
     if (!has_top_alone(found, situation)) {
       report.check_trace = checks.trace;
@@ -386,7 +390,7 @@ Verdict judge(const Finding& found, const Situation& situation, MatrixReport& re
     }
     report.sigma_error = *std::max_element(errors.begin(), errors.end());
   }
-  const Verdict verdict = doubt(found, situation, report, checks);
+  const Verdict verdict = doubt(found, situation, report, checks, errors);
   if (verdict.next) {
     if (verdict.next == Step::kTail) {
       return verdict;
@@ -435,12 +439,13 @@ Verdict judge_draw(const Finding& found, const Situation& situation) {
   }
   const bool may_go_on =
       situation.step != Step::kQr && (situation.escalate || situation.mode == Mode::kStrict);
-  if (may_go_on && !is_lost &&
-      checks_of(found, situation, sigma_errors(found, situation)).refute()) {
+  const std::vector<double> errors = sigma_errors(found, situation);
+  if (may_go_on && !is_lost && checks_of(found, situation, errors).refute()) {
     return after(found, situation, 0);
   }
   if (situation.step == Step::kGram64 && situation.mode == Mode::kStrict) {
-    const std::optional<std::int64_t> lost = is_lost ? 0 : lost_beyond_gram64(found, situation);
+    const std::optional<std::int64_t> lost =
+        is_lost ? 0 : lost_beyond_gram64(found, situation, errors);
     if (lost) {
       return {.next = Step::kQr, .lost = *lost};
     }

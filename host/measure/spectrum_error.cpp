@@ -81,6 +81,32 @@ double diagonal_share(double p, double unit, const GramNorms& norms) {
   return std::clamp(share - kOfRandomDirections / p, 0.0, 1.0);
 }
 
+/// How many neighbours of the value at `from` of `lambda` (descending), in direction `step`,
+/// satisfy `is_within`, which holds up to some place and not beyond it. In steps that double, since
+/// a few do in most spectra: searches of the whole spectrum took most of a judgement's time.
+template <typename Within>
+std::int64_t neighbours(const std::vector<double>& lambda, std::size_t from, std::int64_t step,
+                        const Within& is_within) {
+  const auto origin = static_cast<std::int64_t>(from);
+  const std::int64_t most =
+      step > 0 ? static_cast<std::int64_t>(lambda.size()) - 1 - origin : origin;
+  const auto holds = [&](std::int64_t distance) {
+    return is_within(lambda[static_cast<std::size_t>(origin + step * distance)]);
+  };
+  std::int64_t within = 0;
+  std::int64_t reach = 1;
+  while (within + reach <= most && holds(within + reach)) {
+    within += reach;
+    reach *= 2;
+  }
+  for (reach = std::min(reach, most - within + 1) / 2; reach > 0; reach /= 2) {
+    while (within + reach <= most && holds(within + reach)) {
+      within += reach;
+    }
+  }
+  return within;
+}
+
 /// How many other values of `lambda` (descending) E mixes with the one at `i`.
 std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i,
                         const Rounding& rounding) {
@@ -90,11 +116,12 @@ std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i,
     const double window = error_of_cluster(others, rounding);
     const double top = lambda[i] + window;
     const double bottom = lambda[i] - window;
-    const auto first = std::partition_point(lambda.begin(), lambda.end(),
-                                            [&](double value) { return value > top; });
-    const auto last =
-        std::partition_point(first, lambda.end(), [&](double value) { return value >= bottom; });
-    const std::int64_t found = last - first - 1;
+    if (!(bottom <= top)) {
+      break;  // not a number
+    }
+    const std::int64_t found =
+        neighbours(lambda, i, -1, [&](double value) { return !(value > top); }) +
+        neighbours(lambda, i, 1, [&](double value) { return value >= bottom; });
     if (found <= others) {
       break;
     }

@@ -67,7 +67,12 @@ std::vector<Finding> BatchSolver::run_tail(const Situation& situation, std::size
   std::optional<WeightPhase> weights;
   if (route.is_float32()) {
     const Float32Phase phase(task_, count, memory);
-    kept = {.matrices = phase.grams, .bands = phase.solver.kept_bands, .is_float32 = true};
+    kept = {.matrices = phase.grams,
+            .bands = phase.solver.kept_bands,
+            .is_float32 = true,
+            .wide_warps = task_.routes.newer.wide_back_transform
+                              ? wide_transform_warps(task_.device.shared_bytes)
+                              : 0};
     weights.emplace(task_, memory);
   } else {
     const Float64Phase phase(task_, route, count, memory);

@@ -1,5 +1,6 @@
 #include "cuda_route.hpp"
 
+#include "kernels/band/wide_back_transform.hpp"
 #include "measure/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
@@ -122,9 +123,15 @@ constexpr NewerKernel kNewerKernels[] = {
 std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
                                       const DeviceTraits& device) {
   std::vector<KernelTrial> wanted;
-  (void)wish;
-  (void)mode;
-  (void)device;
+  const bool is_two_stage =
+      wish.kind == RouteWish::Kind::kAuto || wish.kind == RouteWish::Kind::kTwoStage;
+  if (wish.former || !is_two_stage) {
+    return wanted;
+  }
+  // Tails of float32 spectra.
+  if (mode == Mode::kDefault && wide_transform_warps(device.shared_bytes) > 0) {
+    wanted.push_back({KernelUnderTest::kWideBackTransform, Variant::kPlain});
+  }
   return wanted;
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/band/band_back_transform.hpp"
 #include "kernels/band/band_chase.hpp"
 #include "kernels/band/band_reduction.hpp"
+#include "kernels/band/wide_back_transform.hpp"
 #include "kernels/gram/gram_batch.hpp"
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/band_inverse.hpp"
@@ -24,6 +25,7 @@ struct KernelTable {
   decltype(&tridiagonal_values) values = &tridiagonal_values;
   decltype(&back_transform<float>) back_transform32 = &back_transform<float>;
   decltype(&back_transform<double>) back_transform64 = &back_transform<double>;
+  decltype(&wide_back_transform) wide_back_transform32 = &wide_back_transform;
   decltype(&factor_bands<float>) factor32 = &factor_bands<float>;
   decltype(&factor_bands<double>) factor64 = &factor_bands<double>;
   decltype(&solve_bands) solve = &solve_bands;

@@ -70,13 +70,15 @@ class Bench : private TestBench {
         case KernelUnderTest::kTail:
           try_tail(*this, route, verdict);
           break;
+        case KernelUnderTest::kWideBackTransform:
+          try_wide_back_transform(*this, verdict);
+          break;
         case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
         case KernelUnderTest::kValues32:
         case KernelUnderTest::kDeferredBand:
         case KernelUnderTest::kNativeOperands:
         case KernelUnderTest::kCodeSlices:
-        case KernelUnderTest::kWideBackTransform:
           verdict.require(false, "there is no trial of it");
           break;
       }

@@ -53,4 +53,8 @@ void try_sliced_gram(TestBench& bench, Verdict& verdict);
 /// float32 and float64. In self_test_tail.cpp.
 void try_tail(TestBench& bench, BandRoute route, Verdict& verdict);
 
+/// Products with the factor of a reduction, 32 columns at a time, both ways. In
+/// self_test_back_transform.cpp.
+void try_wide_back_transform(TestBench& bench, Verdict& verdict);
+
 }  // namespace vindex::kernels

@@ -34,6 +34,8 @@ constexpr std::int64_t kMaxSlots = 32;
 constexpr std::uint64_t kSlotBytes = 512ULL << 20U;
 
 static_assert(kBackTransformColumns == kSolveColumns && kGuard % kBackTransformColumns == 0);
+static_assert(2 * std::min(kMinClass + kGuard, kMinSide) >= kWideColumns,
+              "scratch memory for doubles holds whole blocks of kWideColumns floats");
 
 std::int64_t width_for(std::int64_t p, std::int64_t lost) {
   std::int64_t group = kMinClass;
@@ -187,23 +189,29 @@ void TailSolver::turn(const LibraryHandles& handles, bool transposed, const doub
                                     .leading = shape_.p,
                                     .stride = shape_.p * shape_.width,
                                     .rows = shape_.p};
-  const auto run = [&](auto* back_transform, const auto* matrices, auto* scratch) {
-    back_transform({.matrices = matrices,
-                    .which = at.which,
-                    .order = at.block.p,
-                    .columns = shape_.width,
-                    .slots = used_,
-                    .transposed = transposed,
-                    .from = transposed ? outer : inner,
-                    .to = transposed ? inner : outer,
-                    .scratch = scratch},
-                   handles.stream);
+  const auto task = [&](const auto* matrices, auto* scratch) {
+    return BackTransform<std::remove_pointer_t<decltype(scratch)>>{
+        .matrices = matrices,
+        .which = at.which,
+        .order = at.block.p,
+        .columns = shape_.width,
+        .slots = used_,
+        .transposed = transposed,
+        .from = transposed ? outer : inner,
+        .to = transposed ? inner : outer,
+        .scratch = scratch};
   };
-  if (kept_.is_float32) {
-    run(kernels_->back_transform32, static_cast<const float*>(kept_.matrices),
-        reinterpret_cast<float*>(at.scratch));
+  if (!kept_.is_float32) {
+    kernels_->back_transform64(task(static_cast<const double*>(kept_.matrices), at.scratch),
+                               handles.stream);
+    return;
+  }
+  const BackTransform<float> turn =
+      task(static_cast<const float*>(kept_.matrices), reinterpret_cast<float*>(at.scratch));
+  if (kept_.wide_warps > 0) {
+    kernels_->wide_back_transform32(turn, kept_.wide_warps, handles.stream);
   } else {
-    run(kernels_->back_transform64, static_cast<const double*>(kept_.matrices), at.scratch);
+    kernels_->back_transform32(turn, handles.stream);
   }
 }
 

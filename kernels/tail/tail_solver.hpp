@@ -28,6 +28,7 @@ struct KeptReduction {
   const void* matrices = nullptr;  ///< of band_order(p) squared, with their factors
   const void* bands = nullptr;
   bool is_float32 = false;  ///< both float, else double
+  int wide_warps = 0;       ///< of wide_back_transform(), of float; 0: back_transform()
 };
 
 /// One matrix of it.

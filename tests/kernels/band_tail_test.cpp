@@ -5,11 +5,13 @@
 
 #include "kernels/band/band_back_transform.hpp"
 #include "kernels/band/band_reduction.hpp"
+#include "kernels/band/wide_back_transform.hpp"
 #include "kernels/tail/band_inverse.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <type_traits>
 
 namespace vindex::test::band_tail_test {
 namespace {
@@ -79,8 +81,9 @@ std::vector<double> times_band(const std::vector<Real>& bands, std::int64_t orde
 class BandTail : public KernelTest {
  protected:
   /// A x against 2^exponent Q (B (Q^T x)), in units of the norm of A, for columns of two matrices.
+  /// `warps`: of wide_back_transform(), 0: back_transform().
   template <typename Real>
-  double error_of_factor(std::int64_t n, std::int64_t columns) {
+  double error_of_factor(std::int64_t n, std::int64_t columns, int warps = 0) {
     const std::vector<SymmetricMatrix> from = {gram_of_noise(n, 3), gram_of_noise(n, 4)};
     Reduced<Real> reduced(from, stream());
     const std::int64_t order = reduced.order;
@@ -89,7 +92,7 @@ class BandTail : public KernelTest {
     DeviceArray<std::int64_t> slots(which);
     DeviceArray<double> outer(x);
     DeviceArray<double> inner(static_cast<std::size_t>(2 * order * columns));
-    DeviceArray<Real> scratch(static_cast<std::size_t>(2 * order * columns));
+    DeviceArray<Real> scratch(static_cast<std::size_t>(wide_transform_scratch(order, columns, 2)));
     BackTransform<Real> turn = {.matrices = reduced.matrices.data(),
                                 .which = slots.data(),
                                 .order = order,
@@ -99,7 +102,7 @@ class BandTail : public KernelTest {
                                 .from = {outer.data(), n, n * columns, n},
                                 .to = {inner.data(), order, order * columns, order},
                                 .scratch = scratch.data()};
-    back_transform(turn, stream());
+    run<Real>(turn, warps);
     const std::vector<Real> bands = reduced.bands.values();
     const std::vector<double> turned = inner.values();
     std::vector<double> product;
@@ -113,7 +116,7 @@ class BandTail : public KernelTest {
     check(cudaDeviceSynchronize());
     std::swap(turn.from, turn.to);
     turn.transposed = false;
-    back_transform(turn, stream());
+    run<Real>(turn, warps);
     const std::vector<double> got = outer.values();
     const std::vector<std::int32_t> exponents = reduced.exponents.values();
     double worst = 0.0;
@@ -139,6 +142,34 @@ class BandTail : public KernelTest {
     return worst;
   }
 
+  template <typename Real>
+  void run(const BackTransform<Real>& turn, int warps) {
+    if constexpr (std::is_same_v<Real, float>) {
+      if (warps > 0) {
+        wide_back_transform(turn, warps, stream());
+        return;
+      }
+    }
+    back_transform(turn, stream());
+  }
+
+  /// Panels of small numbers in the place of a kept factor: V has columns of a norm near 1, T is of
+  /// any kind, so that the product is of no orthogonal matrix but is one all the same.
+  static std::vector<float> panels_of_noise(std::int64_t order, unsigned seed) {
+    const std::vector<double> noise = random_columns(static_cast<std::size_t>(order * order), seed);
+    std::vector<float> out(noise.size(), 0.0F);
+    for (std::int64_t row = 0; row < order; ++row) {
+      for (std::int64_t column = 0; column < order; ++column) {
+        const std::int64_t below = order - column / kBand * kBand - kBand;
+        const bool is_of_t = row / kBand == column / kBand;
+        const double size = is_of_t ? 0.02 : 1.0 / std::sqrt(static_cast<double>(below + 1));
+        const auto at = static_cast<std::size_t>(row * order + column);
+        out[at] = row / kBand < column / kBand ? NAN : static_cast<float>(size * noise[at]);
+      }
+    }
+    return out;
+  }
+
   static SymmetricMatrix gram_of_noise(std::int64_t n, unsigned seed) {
     SymmetricMatrix out(n);
     const std::vector<double> w = random_columns(static_cast<std::size_t>(2 * n * n), seed);
@@ -159,6 +190,94 @@ TEST_P(BandTail, TheFactorThatIsKeptLeadsBack) {
   for (const std::int64_t n : {32, 64, 75, 130}) {
     EXPECT_LE(error_of_factor<float>(n, 16), 2e-6) << n;
     EXPECT_LE(error_of_factor<double>(n, 8), 4e-15) << n;
+  }
+}
+
+TEST_P(BandTail, ManyColumnsAtATimeLeadBackAsWell) {
+  for (const std::int64_t n : {32, 75, 300}) {
+    for (const int warps : {4, 8}) {
+      EXPECT_LE(error_of_factor<float>(n, 40, warps), 2e-6) << n << " by " << warps;
+    }
+  }
+}
+
+/// Of one matrix against float64 on the host, both ways; columns of any size, and of nothing.
+TEST_P(BandTail, ManyColumnsAtATimeAreThoseOfThePanels) {
+  constexpr std::int64_t kOrder = 608;  // 19 tiles: more than two for a warp, and not as many each
+  constexpr std::int64_t kRows = 601;
+  constexpr std::int64_t kColumns = 37;
+  const std::vector<float> panels = panels_of_noise(kOrder, 13);
+  std::vector<double> x = random_columns(static_cast<std::size_t>(kColumns * kRows), 14);
+  std::vector<double> sizes(kColumns, 1.0);
+  sizes[3] = 0.0;
+  sizes[5] = 1e-30;
+  sizes[36] = 1e60;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] *= sizes[i / kRows];
+  }
+  for (const bool transposed : {false, true}) {
+    std::vector<double> wanted(static_cast<std::size_t>(kColumns * kOrder), 0.0);
+    for (std::int64_t c = 0; c < kColumns; ++c) {
+      double* z = wanted.data() + c * kOrder;
+      std::copy_n(x.begin() + c * kRows, kRows, z);
+      const std::int64_t count = kOrder / kBand - 1;
+      for (std::int64_t step = 0; step < count; ++step) {
+        const std::int64_t start = (transposed ? step : count - 1 - step) * kBand;
+        double sums[kBand] = {};
+        double turned[kBand] = {};
+        for (std::int64_t row = start + kBand; row < kOrder; ++row) {
+          for (std::int64_t j = 0; j < kBand; ++j) {
+            sums[j] +=
+                static_cast<double>(panels[static_cast<std::size_t>(row * kOrder + start + j)]) *
+                z[row];
+          }
+        }
+        for (std::int64_t i = 0; i < kBand; ++i) {
+          for (std::int64_t j = 0; j < kBand; ++j) {
+            const std::int64_t at =
+                transposed ? (start + j) * kOrder + start + i : (start + i) * kOrder + start + j;
+            turned[i] += static_cast<double>(panels[static_cast<std::size_t>(at)]) * sums[j];
+          }
+        }
+        for (std::int64_t row = start + kBand; row < kOrder; ++row) {
+          for (std::int64_t j = 0; j < kBand; ++j) {
+            z[row] -=
+                static_cast<double>(panels[static_cast<std::size_t>(row * kOrder + start + j)]) *
+                turned[j];
+          }
+        }
+      }
+    }
+    DeviceArray<float> matrices(panels);
+    DeviceArray<std::int64_t> which(std::vector<std::int64_t>{0});
+    DeviceArray<double> from(x);
+    DeviceArray<double> to(static_cast<std::size_t>(kColumns * kOrder));
+    DeviceArray<float> scratch(
+        static_cast<std::size_t>(wide_transform_scratch(kOrder, kColumns, 1)));
+    std::vector<double> got;
+    for (const int warps : {4, 8}) {
+      wide_back_transform({.matrices = matrices.data(),
+                           .which = which.data(),
+                           .order = kOrder,
+                           .columns = kColumns,
+                           .slots = 1,
+                           .transposed = transposed,
+                           .from = {from.data(), kRows, kRows * kColumns, kRows},
+                           .to = {to.data(), kOrder, kOrder * kColumns, kOrder},
+                           .scratch = scratch.data()},
+                          warps, stream());
+      got = to.values();
+      for (std::int64_t c = 0; c < kColumns; ++c) {
+        double error = 0.0;
+        double norm = 0.0;
+        for (std::int64_t row = 0; row < kOrder; ++row) {
+          const auto at = static_cast<std::size_t>(c * kOrder + row);
+          error = std::max(error, std::abs(got[at] - wanted[at]));
+          norm = std::max(norm, std::abs(wanted[at]));
+        }
+        EXPECT_LE(error, 2e-6 * norm) << c << " by " << warps;
+      }
+    }
   }
 }
 

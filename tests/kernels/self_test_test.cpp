@@ -71,6 +71,14 @@ void wrong_values(const double* diagonal, const double* off_diagonal, std::int64
                      stream, rows);
 }
 
+/// One element of the last column.
+void wrong_wide_turn(const BackTransform<float>& turn, int warps, cudaStream_t stream) {
+  wide_back_transform(turn, warps, stream);
+  const std::int64_t last =
+      (turn.slots - 1) * turn.to.stride + (turn.columns - 1) * turn.to.leading;
+  check(cudaMemsetAsync(turn.to.data + last + 40, 0, sizeof(double), stream));
+}
+
 int sliced_gram_calls = 0;
 void counted_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream_t stream) {
   ++sliced_gram_calls;
@@ -143,6 +151,7 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   table.band64 = wrong_band<double>;
   table.chase64 = wrong_chase;
   table.values = wrong_values;
+  table.wide_back_transform32 = wrong_wide_turn;
   for (const SelfTest& test : tests_of(table, every_trial())) {
     EXPECT_EQ(test.passed, test.trial.kernel == KernelUnderTest::kLibraryEigen)
         << trial_name(test.trial) << ": " << test.detail;

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace vindex::measure::spectrum_error_test {
@@ -85,6 +87,36 @@ TEST(SpectrumError, AClusterAnswersForItsNumber) {
   const std::vector<double> alike = eigenvalue_errors(sigma, narrow);
   EXPECT_NEAR(alike[99] - eigenvalue_errors(sigma, rounding)[99],
               1e-7 * (12.0 + 0.19 * (4.0 + 200.0 * 0.01)), 2e-8);
+}
+
+TEST(SpectrumError, NeighboursAreCountedOneByOne) {
+  // Distances between eigenvalues vary; every value has its own number within reach.
+  constexpr double kEntry = 1e-3;
+  std::vector<double> sigma;
+  double square = 40.0;
+  for (int i = 0; i < 400; ++i) {
+    sigma.push_back(std::sqrt(square));
+    square -= kEntry * (1.0 + 14.0 * std::abs(std::sin(0.37 * i)));
+  }
+  const std::vector<double> errors = eigenvalue_errors(sigma, {.entry = kEntry});
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < sigma.size(); ++i) {
+    std::int64_t others = 0;
+    for (int round = 0; round < 8; ++round) {
+      const double window = kEntry * (10.0 + 4.0 * std::sqrt(static_cast<double>(others)));
+      const auto found = std::count_if(sigma.begin(), sigma.end(), [&](double other) {
+        return std::abs(other * other - sigma[i] * sigma[i]) <= window;
+      });
+      if (found - 1 <= others) {
+        break;
+      }
+      others = found - 1;
+    }
+    most = std::max<std::int64_t>(most, others);
+    EXPECT_NEAR(errors[i], kEntry * (10.0 + 4.0 * std::sqrt(static_cast<double>(others))), 1e-9)
+        << i;
+  }
+  EXPECT_GE(most, 4);
 }
 
 TEST(SpectrumError, ARootIsLeftOpenBelowItsError) {
