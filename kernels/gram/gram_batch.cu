@@ -102,6 +102,7 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
     }
     OperandTask task{.sums = true,
                      .operands = one_pass,
+                     .native = batch.native_operands,
                      .flip_signs = flip,
                      .flip_transposed = batch.transposed,
                      .flip_draw = batch.sign_flip_draw,

@@ -54,6 +54,9 @@ struct GramBatch {
   std::span<const std::uint64_t> sign_flip_keys;
   bool transposed = false;
   std::uint64_t sign_flip_draw = 0;
+  /// Block-scaled E4M3 codes become operands by conversions of the device (native_operands.cu): the
+  /// same bits.
+  bool native_operands = false;
 };
 
 /// Forms `grams` [batch][order][order] (GramShape::order, symmetric, both triangles, zeros beyond
