@@ -108,6 +108,7 @@ struct ProductArguments {
   std::int64_t first_chunk = 0, chunk_count = 0;  ///< what the operands hold
   int parts = 1;
   TrapReport* report = nullptr;  ///< for a kernel that ends itself
+  std::uint64_t wait_cycles = kWaitCycles;
 };
 
 /// Adds the chunks that the operands hold to `grams`; from the first chunk it starts at zero. Sums
