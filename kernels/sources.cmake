@@ -28,6 +28,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_plan.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products_sm90.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/native_operands.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/sliced_gram.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
   ${CMAKE_CURRENT_LIST_DIR}/inner/inner_sums.cu

@@ -117,8 +117,12 @@ void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKerne
     const Range range("decode and gram");
     const StageClock::Span span(gram_clock_, stream());
     kernels_.gram(batch_.encoding(), task_.operands,
-                  {views, keys, batch_[which[0]].transposed, flip ? flip->value : 0}, workspace,
-                  workspace_bytes, product,
+                  {.views = views,
+                   .sign_flip_keys = keys,
+                   .transposed = batch_[which[0]].transposed,
+                   .sign_flip_draw = flip ? flip->value : 0,
+                   .native_operands = task_.routes.newer.native_operands},
+                  workspace, workspace_bytes, product,
                   grams + static_cast<std::int64_t>(first) * shape.gram_elements(), facts + first,
                   stream());
   }

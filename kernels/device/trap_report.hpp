@@ -24,6 +24,10 @@ enum class TrapSite : std::uint32_t {
   kAlignment,   ///< operands where the swizzle cannot be
 };
 
+/// How long a kernel waits for what another thread of its block owes it before it ends itself, in
+/// cycles: half a minute, of which a sound one needs microseconds.
+inline constexpr std::uint64_t kWaitCycles = std::uint64_t{1} << 36U;
+
 /// The first word of a report: site, stage of the ring, parity of the phase waited for.
 constexpr std::uint32_t trap_code(TrapSite site, std::uint32_t stage, std::uint32_t parity) {
   return static_cast<std::uint32_t>(site) | stage << 8U | parity << 16U;

@@ -102,6 +102,7 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
     }
     OperandTask task{.sums = true,
                      .operands = one_pass,
+                     .native = batch.native_operands,
                      .flip_signs = flip,
                      .flip_transposed = batch.transposed,
                      .flip_draw = batch.sign_flip_draw,
@@ -125,7 +126,8 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
         .first_chunk = 0,
         .chunk_count = 0,
         .parts = plan.parts(),
-        .report = trap_report()};
+        .report = trap_report(),
+        .wait_cycles = batch.wait_cycles};
     for (std::int64_t chunk = 0; chunk < shape.chunks(); chunk += cut.chunks_at_once) {
       arguments.first_chunk = chunk;
       arguments.chunk_count = std::min(cut.chunks_at_once, shape.chunks() - chunk);

@@ -13,6 +13,7 @@
 #include "gram_plan.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "kernels/device/trap_report.hpp"
 
 #include <cuda_runtime.h>
 
@@ -54,6 +55,10 @@ struct GramBatch {
   std::span<const std::uint64_t> sign_flip_keys;
   bool transposed = false;
   std::uint64_t sign_flip_draw = 0;
+  /// Block-scaled E4M3 codes become operands by conversions of the device (native_operands.cu): the
+  /// same bits.
+  bool native_operands = false;
+  std::uint64_t wait_cycles = kWaitCycles;  ///< after which a kernel that waits in vain ends itself
 };
 
 /// Forms `grams` [batch][order][order] (GramShape::order, symmetric, both triangles, zeros beyond

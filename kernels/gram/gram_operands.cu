@@ -66,24 +66,6 @@ struct SharedSums {
   }
 };
 
-/// The number about which moments are taken: 0, or the mean of 32 weights of the first row where
-/// they lie closer to it than to 0 (then powers about 0 would cancel). Every warp finds the same.
-template <OperandSource Source>
-__device__ inline double shift_of(const decode::DecodeView& view) {
-  const auto lane = static_cast<std::int64_t>(threadIdx.x % 32);
-  const auto sample =
-      static_cast<double>(device::weight_at<Source>(view, 0, lane * view.cols / 32));
-  double sum = sample;
-  double squares = sample * sample;
-  for (int offset = 16; offset > 0; offset /= 2) {
-    sum += __shfl_xor_sync(kAllLanes, sum, offset);
-    squares += __shfl_xor_sync(kAllLanes, squares, offset);
-  }
-  const double mean = sum / 32.0;
-  const double variance = squares / 32.0 - mean * mean;
-  return mean * mean > 4.0 * variance && isfinite(squares) ? mean : 0.0;
-}
-
 /// Bit i: the sign of element first + i stride is turned.
 __device__ inline std::uint32_t sign_flips(std::uint64_t key, std::uint64_t draw,
                                            std::int64_t first, std::int64_t stride) {
@@ -224,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, Pass::kBlocks)
       memory.workspace + matrix * memory.matrix_bytes +
       (tile * arguments.task.chunk_count + local_chunk) * kSlicesPerChunk * kOperandTileBytes;
   const float block_scale = Pass::kCounted ? device::scale_at(view, first_row, first_col) : 1.0F;
-  const double shift = Pass::kSums ? shift_of<kSource>(view) : 0.0;
+  const double shift = Pass::kSums ? device::shift_of<kSource>(view) : 0.0;
   const int exponent = arguments.shifted ? facts[matrix].operand_exponent : 0;
 
   ThreadSums sums;
@@ -321,6 +303,9 @@ __global__ void __launch_bounds__(kThreads, Pass::kBlocks)
 void decode_operands(const OperandPlan& plan, const GramShape& shape, const ViewBatch& batch,
                      std::int64_t matrices, const OperandTask& task, const GramMemory& memory,
                      GramFacts* facts, cudaStream_t stream) {
+  if (task.native && plan.kind == OperandKind::kBlockScaled) {
+    return convert_operands(shape, batch, matrices, task, memory, facts, stream);
+  }
   const OperandArguments arguments{.memory = memory,
                                    .task = task,
                                    .tiles = shape.tiles(),

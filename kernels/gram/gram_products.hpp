@@ -28,6 +28,7 @@ struct OperandTask {
   bool sums = false;  ///< take the sums of the weights (whole matrix: chunks [0, chunks))
   /// Write operand tiles of chunks [first_chunk, first_chunk + chunk_count).
   bool operands = false;
+  bool native = false;  ///< of block-scaled codes, by convert_operands()
   bool flip_signs = false;
   bool flip_transposed = false;
   std::uint64_t flip_draw = 0;
@@ -48,6 +49,12 @@ struct GramMemory {
 void decode_operands(const OperandPlan& plan, const GramShape& shape, const ViewBatch& batch,
                      std::int64_t matrices, const OperandTask& task, const GramMemory& memory,
                      GramFacts* facts, cudaStream_t stream);
+
+/// The same of block-scaled codes, in any launch, by conversions of the device: the same bits in
+/// less time (native_operands.cu).
+void convert_operands(const GramShape& shape, const ViewBatch& batch, std::int64_t matrices,
+                      const OperandTask& task, const GramMemory& memory, GramFacts* facts,
+                      cudaStream_t stream);
 
 /// Sums of a matrix in a fixed order to its facts; the factors of its tiles: what finished chunks
 /// of a tile of the short side are multiplied with; the diagonal of its Gram matrix, from float64
@@ -101,6 +108,7 @@ struct ProductArguments {
   std::int64_t first_chunk = 0, chunk_count = 0;  ///< what the operands hold
   int parts = 1;
   TrapReport* report = nullptr;  ///< for a kernel that ends itself
+  std::uint64_t wait_cycles = kWaitCycles;
 };
 
 /// Adds the chunks that the operands hold to `grams`; from the first chunk it starts at zero. Sums

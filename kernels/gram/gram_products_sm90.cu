@@ -115,7 +115,7 @@ struct Ring {
                                              device::SharedBarrier* barrier, int parity,
                                              TrapSite site, int stage) {
   device::barrier_wait(
-      barrier, parity, arguments.report,
+      barrier, parity, arguments.wait_cycles, arguments.report,
       trap_code(site, static_cast<std::uint32_t>(stage), static_cast<std::uint32_t>(parity)));
 }
 

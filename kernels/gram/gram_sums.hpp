@@ -126,6 +126,23 @@ __device__ inline WeightSums block_sum(WeightSums sums, WeightSums* shared) {
   return sums;
 }
 
+/// The number about which moments are taken: 0, or the mean of 32 weights of the first row where
+/// they lie closer to it than to 0 (then powers about 0 would cancel). Every warp finds the same.
+template <OperandSource Source>
+__device__ inline double shift_of(const decode::DecodeView& view) {
+  const auto lane = static_cast<std::int64_t>(threadIdx.x % 32);
+  const auto sample = static_cast<double>(weight_at<Source>(view, 0, lane * view.cols / 32));
+  double sum = sample;
+  double squares = sample * sample;
+  for (int offset = 16; offset > 0; offset /= 2) {
+    sum += __shfl_xor_sync(kAllLanes, sum, offset);
+    squares += __shfl_xor_sync(kAllLanes, squares, offset);
+  }
+  const double mean = sum / 32.0;
+  const double variance = squares / 32.0 - mean * mean;
+  return mean * mean > 4.0 * variance && isfinite(squares) ? mean : 0.0;
+}
+
 /// Counts of 8-bit codes in shared memory, for each warp its own: [warp][bin].
 struct CodeCounts {
   static constexpr int kBins = 256;
@@ -133,7 +150,9 @@ struct CodeCounts {
 
   /// A code's bin. Codes of either sign and neighbouring exponents, which most are, lie in
   /// different banks: the sign turns a bit of the exponent.
-  __device__ static std::uint32_t bin_of(std::uint32_t code) { return code ^ (code & 0x80U) >> 3U; }
+  __host__ __device__ static constexpr std::uint32_t bin_of(std::uint32_t code) {
+    return code ^ (code & 0x80U) >> 3U;
+  }
 
   __device__ void clear() const {
     for (int i = static_cast<int>(threadIdx.x); i < kSumWarps * kBins; i += kSumThreads) {

@@ -2,7 +2,7 @@
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
 // Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64",
-// "rsqrt.approx.ftz.f64", "cvt".
+// "rsqrt.approx.ftz.f64", "cvt", "mul.f16x2".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -217,6 +217,45 @@ __device__ inline std::uint32_t to_bfloat_pair(float low, float high) {
   std::uint32_t bits = 0;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
+}
+
+/// Two E4M3 codes, in the lower bytes of `codes`, as binary16, which holds each of them exactly;
+/// the lower one in the lower half. A code that is no number becomes not-a-number from sm_89 on,
+/// where this is one instruction; before, callers keep such codes away: their bits are those of a
+/// binary16 but for the exponent's bias, and 480 would come out.
+__device__ inline std::uint32_t e4m3_pair_to_half(std::uint32_t codes) {
+  std::uint32_t bits = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(bits) : "h"(static_cast<std::uint16_t>(codes)));
+#else
+  const std::uint32_t high_bytes = __byte_perm(codes, 0, 0x1404);  // [-, code, -, code]
+  const std::uint32_t small = (high_bytes & 0x80008000U) | (high_bytes & 0x7F007F00U) >> 1U;
+  asm("mul.f16x2 %0, %1, %2;" : "=r"(bits) : "r"(small), "r"(0x5C005C00U));  // 2^8
+#endif
+  return bits;
+}
+
+/// The two binary16 numbers of `pair`, as float32.
+__device__ inline float low_half(std::uint32_t pair) {
+  float value = 0.0F;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low;}"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
+__device__ inline float high_half(std::uint32_t pair) {
+  float value = 0.0F;
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}"
+      : "=f"(value)
+      : "r"(pair));
+  return value;
+}
+
+/// Bytes of all ones where the byte of `word` has its highest bit, of zeros elsewhere.
+__device__ inline std::uint32_t bytes_of_signs(std::uint32_t word) {
+  std::uint32_t bytes = 0;
+  asm("prmt.b32 %0, %1, 0, 0xBA98;" : "=r"(bytes) : "r"(word));
+  return bytes;
 }
 
 }  // namespace vindex::kernels::device

@@ -43,11 +43,12 @@ __device__ inline void barrier_arrive_expecting(SharedBarrier* barrier, int byte
       : "memory");
 }
 /// Waits for the end of the phase of this parity; the phase before the first counts as parity 1 and
-/// as ended. A wait of 2^31 cycles, more than a second, is for something that never comes: the
-/// kernel says so in `report` (16 bytes: `code`, block x and z, thread; null: nowhere) and ends
-/// with an error, which a self-test can tell, and not never.
-__device__ inline void barrier_wait(SharedBarrier* barrier, int parity, void* report,
-                                    std::uint32_t code) {
+/// as ended. A wait of `cycles` of the device's clock is for something that never comes: the kernel
+/// says so in `report` (16 bytes: `code`, block x and z, thread; null: nowhere) and ends with an
+/// error, which a self-test can tell, and not never. Whoever launches says how long that is, since
+/// sanitizers and other users of the device stretch it.
+__device__ inline void barrier_wait(SharedBarrier* barrier, int parity, std::uint64_t cycles,
+                                    void* report, std::uint32_t code) {
   VINDEX_SM90(
       "{\n"
       ".reg .pred ended;\n"
@@ -60,7 +61,7 @@ __device__ inline void barrier_wait(SharedBarrier* barrier, int parity, void* re
       "@ended bra done;\n"
       "mov.u64 now, %%clock64;\n"
       "sub.u64 now, now, begin;\n"
-      "setp.lt.u64 ended, now, 0x80000000;\n"
+      "setp.lt.u64 ended, now, %4;\n"
       "@ended bra again;\n"
       "setp.eq.u64 ended, %2, 0;\n"
       "@ended bra unsaid;\n"
@@ -72,7 +73,7 @@ __device__ inline void barrier_wait(SharedBarrier* barrier, int parity, void* re
       "unsaid: trap;\n"
       "done:\n"
       "}\n" ::"r"(shared_address(barrier)),
-      "r"(parity), "l"(report), "r"(code)
+      "r"(parity), "l"(report), "r"(code), "l"(cycles)
       : "memory");
 }
 

@@ -128,6 +128,9 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
   if (wish.former || !is_two_stage) {
     return wanted;
   }
+  if (mode != Mode::kStrict) {
+    wanted.push_back({KernelUnderTest::kNativeOperands, Variant::kPlain});
+  }
   // Tails of float32 spectra.
   if (mode == Mode::kDefault && wide_transform_warps(device.shared_bytes) > 0) {
     wanted.push_back({KernelUnderTest::kWideBackTransform, Variant::kPlain});

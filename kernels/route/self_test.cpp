@@ -73,11 +73,13 @@ class Bench : private TestBench {
         case KernelUnderTest::kWideBackTransform:
           try_wide_back_transform(*this, verdict);
           break;
+        case KernelUnderTest::kNativeOperands:
+          try_native_operands(*this, verdict);
+          break;
         case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
         case KernelUnderTest::kValues32:
         case KernelUnderTest::kDeferredBand:
-        case KernelUnderTest::kNativeOperands:
         case KernelUnderTest::kCodeSlices:
           verdict.require(false, "there is no trial of it");
           break;

@@ -45,6 +45,10 @@ struct TestBench {
 void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel product_kernel,
               Verdict& verdict);
 
+/// Operands and sums of block-scaled codes by the device's conversions: what follows from them is
+/// right, and has the bits of what follows from the former kernel's.
+void try_native_operands(TestBench& bench, Verdict& verdict);
+
 /// Float64 Gram matrices by int8 products, both ways, of one slab and of two.
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 

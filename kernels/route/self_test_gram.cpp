@@ -14,6 +14,9 @@ namespace {
 /// Relative to the largest element: ten times what sound devices show.
 constexpr double kGramTolerance = 1e-6;
 
+/// A trial of few microseconds that waits for seconds waits in vain.
+constexpr std::uint64_t kTrialWaitCycles = std::uint64_t{1} << 33U;
+
 void compare_grams(const std::vector<float>& got, std::int64_t order, int exponent,
                    const std::vector<double>& wanted, std::int64_t p, Verdict& verdict) {
   double largest = 0.0;
@@ -55,47 +58,110 @@ void compare_lower(const std::vector<double>& got, const std::vector<double>& wa
   }
 }
 
+/// A sample of an encoding on the device, and room for its Gram matrix.
+class GramTrial {
+ public:
+  struct Formed {
+    std::vector<float> gram;
+    GramFacts facts;
+  };
+  static constexpr std::int64_t kNoNumbers = 2;
+
+  GramTrial(TestBench& bench, const decode::Encoding& encoding, std::int64_t rows,
+            std::int64_t cols)
+      : bench_(bench),
+        encoding_(encoding),
+        sample_(encoding_, rows, cols),
+        shape_{.rows = rows, .cols = cols} {
+    codes_ = static_cast<std::uint8_t*>(memory_.reserve(sample_.bytes()));
+    view_ = sample_.send(codes_, bench.stream());
+    plan_ = choose_operands(encoding_, view_, false);
+    workspace_bytes_ = gram_workspace_bytes(shape_, plan_, 1);
+    Arena counted(nullptr, 0);
+    allocate(counted);
+    Arena real(more_.reserve(counted.used()), counted.used());
+    allocate(real);
+  }
+
+  Formed form(ProductKernel product_kernel, bool native_operands) {
+    bench_.kernels.gram(encoding_, plan_,
+                        {.views = {&view_, 1},
+                         .sign_flip_keys = {},
+                         .native_operands = native_operands,
+                         .wait_cycles = kTrialWaitCycles},
+                        workspace_, workspace_bytes_, product_kernel, gram_, facts_,
+                        bench_.stream());
+    return {bench_.fetched(gram_, shape_.gram_elements()), bench_.fetched(facts_, 1).front()};
+  }
+
+  void judge(const Formed& got, Verdict& verdict) const {
+    const auto wanted =
+        reference_gram(sample_.weights(), shape_.rows, shape_.cols, shape_.rows > shape_.cols);
+    compare_grams(got.gram, shape_.order(), got.facts.exponent, wanted, shape_.short_side(),
+                  verdict);
+    const decode::Moments moments = moments_of(got.facts);
+    verdict.require(moments.count == shape_.rows * shape_.cols && moments.nonfinite == 0,
+                    "weights miscounted");
+    verdict.require(
+        std::abs(moments.sum_squares - sample_.sum_squares()) <= 1e-12 * sample_.sum_squares(),
+        "wrong sum of squares");
+  }
+
+  /// Of E4M3: codes that are no numbers, of either sign.
+  void put_no_numbers() {
+    bench_.send(std::vector<std::uint8_t>{0xFF}, codes_ + 7);
+    bench_.send(std::vector<std::uint8_t>{0x7F}, codes_ + shape_.cols + 20);
+  }
+
+ private:
+  void allocate(Arena& from) {
+    gram_ = from.take<float>(shape_.gram_elements());
+    facts_ = from.take<GramFacts>(1);
+    workspace_ = from.take<unsigned char>(static_cast<std::int64_t>(workspace_bytes_));
+  }
+
+  TestBench& bench_;
+  decode::Encoding encoding_;
+  EncodedSample sample_;
+  GramShape shape_;
+  DeviceBuffer memory_{"self-test"};
+  DeviceBuffer more_{"self-test"};
+  std::uint8_t* codes_ = nullptr;
+  decode::DecodeView view_;
+  OperandPlan plan_;
+  std::size_t workspace_bytes_ = 0;
+  float* gram_ = nullptr;
+  GramFacts* facts_ = nullptr;
+  unsigned char* workspace_ = nullptr;
+};
+
 }  // namespace
 
 void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel product_kernel,
               Verdict& verdict) {
   for (const bool tall : {true, false}) {
-    const EncodedSample sample(encoding, tall ? 320 : 160, tall ? 160 : 320);
-    const GramShape shape = {.rows = sample.rows(), .cols = sample.cols()};
-    const std::int64_t p = shape.short_side();
-    DeviceBuffer memory("self-test");
-    auto* codes = static_cast<std::uint8_t*>(memory.reserve(sample.bytes()));
-    const decode::DecodeView view = sample.send(codes, bench.stream());
-    const OperandPlan plan = choose_operands(encoding, view, false);
-    DeviceBuffer more("self-test");
-    const std::size_t workspace_bytes = gram_workspace_bytes(shape, plan, 1);
-    Arena counted(nullptr, 0);
-    const auto allocate = [&](Arena& from) {
-      struct Arrays {
-        float* gram;
-        GramFacts* facts;
-        void* workspace;
-      };
-      return Arrays{from.take<float>(shape.gram_elements()), from.take<GramFacts>(1),
-                    from.take<unsigned char>(static_cast<std::int64_t>(workspace_bytes))};
-    };
-    (void)allocate(counted);
-    Arena real(more.reserve(counted.used()), counted.used());
-    const auto arrays = allocate(real);
-    bench.kernels.gram(encoding, plan,
-                       {.views = {&view, 1}, .sign_flip_keys = {}, .transposed = false},
-                       arrays.workspace, workspace_bytes, product_kernel, arrays.gram, arrays.facts,
-                       bench.stream());
-    const auto got = bench.fetched(arrays.gram, shape.gram_elements());
-    const auto facts = bench.fetched(arrays.facts, 1).front();
-    const auto wanted = reference_gram(sample.weights(), shape.rows, shape.cols, tall);
-    compare_grams(got, shape.order(), facts.exponent, wanted, p, verdict);
-    const decode::Moments moments = moments_of(facts);
-    verdict.require(moments.count == shape.rows * shape.cols && moments.nonfinite == 0,
-                    "weights miscounted");
-    verdict.require(
-        std::abs(moments.sum_squares - sample.sum_squares()) <= 1e-12 * sample.sum_squares(),
-        "wrong sum of squares");
+    GramTrial trial(bench, encoding, tall ? 320 : 160, tall ? 160 : 320);
+    trial.judge(trial.form(product_kernel, false), verdict);
+  }
+}
+
+void try_native_operands(TestBench& bench, Verdict& verdict) {
+  // Tiles whole and cut; then rows of which no load of several codes is aligned.
+  constexpr std::int64_t kShapes[][2] = {{320, 160}, {160, 320}, {131, 258}};
+  for (const auto& [rows, cols] : kShapes) {
+    GramTrial trial(bench, decode::fp8_block_encoding(128, 128), rows, cols);
+    trial.judge(trial.form(ProductKernel::kWarp, true), verdict);
+    trial.put_no_numbers();
+    const GramTrial::Formed former = trial.form(ProductKernel::kWarp, false);
+    const GramTrial::Formed newer = trial.form(ProductKernel::kWarp, true);
+    verdict.require(newer.gram == former.gram, "other bits than the former kernel's");
+    const WeightSums& a = newer.facts.sums;
+    const WeightSums& b = former.facts.sums;
+    verdict.require(a.count == b.count && a.zeros == b.zeros && a.nonfinite == b.nonfinite &&
+                        std::equal(std::begin(a.power), std::end(a.power), std::begin(b.power)) &&
+                        a.squares == b.squares && a.min == b.min && a.max == b.max,
+                    "other sums than the former kernel's");
+    verdict.require(a.nonfinite == GramTrial::kNoNumbers, "what is no number miscounted");
   }
 }
 

@@ -398,4 +398,25 @@ std::uint32_t to_bfloat_pair(float low, float high) {
                                           << 16U;
 }
 
+std::uint32_t e4m3_pair_to_half(std::uint32_t codes) {
+  const auto convert = [](std::uint32_t code) -> std::uint32_t {
+    const std::uint32_t magnitude = code & 0x7FU;
+    if (magnitude == 0x7FU) {
+      return 0x7FFFU;
+    }
+    const std::uint32_t exponent = magnitude >> 3U;
+    const float fraction = static_cast<float>(magnitude & 7U) / 8.0F;
+    const float value = exponent == 0 ? std::ldexp(fraction, -6)
+                                      : std::ldexp(1.0F + fraction, static_cast<int>(exponent) - 7);
+    return emulated::half_bits(value) | (code & 0x80U) << 8U;
+  };
+  return convert(codes & 0xFFU) | convert(codes >> 8U & 0xFFU) << 16U;
+}
+float low_half(std::uint32_t pair) {
+  return emulated::half_value(static_cast<unsigned short>(pair));
+}
+float high_half(std::uint32_t pair) {
+  return emulated::half_value(static_cast<unsigned short>(pair >> 16U));
+}
+
 }  // namespace vindex::kernels::device

@@ -289,11 +289,15 @@ void barrier_arrive_expecting(SharedBarrier* barrier, int bytes, std::source_loc
   });
 }
 
-void barrier_wait(SharedBarrier* barrier, int parity, void* report, std::uint32_t code,
-                  std::source_location where) {
+void barrier_wait(SharedBarrier* barrier, int parity, std::uint64_t cycles, void* report,
+                  std::uint32_t code, std::source_location where) {
   emulated::land_copies(barrier);
   const emulated::LastWords words{static_cast<std::uint32_t*>(report), code};
-  while (emulated::state_of(barrier).parity() == parity) {
+  for (std::uint64_t looks = 0; emulated::state_of(barrier).parity() == parity; ++looks) {
+    if (looks >= cycles) {
+      words.say(blockIdx, threadIdx);
+      emulated::fault("a wait of " + std::to_string(cycles) + " cycles for a barrier", where);
+    }
     emulated::sleep_on(barrier, "a barrier in shared memory", where, words);
     emulated::land_copies(barrier);
   }

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace vindex::test::cuda_route_test {
 namespace {
@@ -177,13 +179,19 @@ TEST(CudaRoute, Float64GramsAreOfInt8ProductsWhereFloat64IsSlowAndTheyAreTrusted
   EXPECT_FALSE(by_int8("auto", kAda, all_but({KernelUnderTest::kSlicedGram})));
 }
 
-/// The names of the trials, joined.
-std::string trials(const char* wish, Mode mode, const DeviceTraits& device = kHopper) {
+/// The names of the trials, joined: of newer kernels, or of all others.
+std::string trials(const char* wish, Mode mode, const DeviceTraits& device = kHopper,
+                   bool newer = false) {
   std::string names;
   for (const KernelTrial& trial : trials_wanted(parse_route(wish), mode, device)) {
-    names += (names.empty() ? "" : ", ") + trial_name(trial);
+    if (is_newer_kernel(trial.kernel) == newer) {
+      names += (names.empty() ? "" : ", ") + trial_name(trial);
+    }
   }
   return names;
+}
+std::string newer_trials(const char* wish, Mode mode, const DeviceTraits& device = kHopper) {
+  return trials(wish, mode, device, true);
 }
 
 constexpr const char* kFirst = "bisection, bulge chasing";
@@ -204,36 +212,72 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string tensor32 = "band reduction in float32 on tensor cores";
   const std::string sliced = "gram in float64 by int8 products";
   const std::string tail = "the smallest values again";
-  const std::string wide = "back-transformation of 32 columns";
   const std::string comma = ", ";
   const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
   EXPECT_EQ(trials("auto", Mode::kStrict),
             first + comma + plain64 + comma + tail + comma + library + comma + tensor64);
-  const auto automatic = [&](const std::string& between, const std::string& newer) {
+  const auto automatic = [&](const std::string& between) {
     return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
-           comma + tensor64 + comma + tensor32 + comma + newer + grams(" by wgmma");
+           comma + tensor64 + comma + tensor32 + comma + grams(" by wgmma");
   };
-  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma, wide + comma));
-  EXPECT_EQ(trials("two-stage+kernels-former", Mode::kDefault), automatic(tail + comma, ""));
-  EXPECT_EQ(trials("auto", Mode::kFast), automatic("", "")) << "it has no tail";
+  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma));
+  EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
   EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
-                comma + wide);
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
   EXPECT_EQ(trials("two-stage+gram-wgmma+band-plain", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + wide + comma +
-                grams(" by wgmma"));
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by wgmma"));
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
-  EXPECT_EQ(trials("auto", Mode::kDefault, kAda),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
-                comma + sliced + comma + tensor32 + comma + wide);
+  EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain + comma + tail + comma +
+                                                      library + comma + grams(" by mma.sync") +
+                                                      comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
             first + comma + plain + comma + library + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
                                                     grams(" by mma.sync") + comma + sliced);
+}
+
+constexpr const char* kOperands = "operands of fp8 by the device's conversions";
+constexpr const char* kWide = "back-transformation of 32 columns";
+
+TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
+  const auto joined = [](std::initializer_list<std::string> names) {
+    std::string text;
+    for (const std::string& name : names) {
+      text += (text.empty() ? "" : ", ") + name;
+    }
+    return text;
+  };
+  for (const DeviceTraits& device : {kHopper, kAda}) {
+    for (const char* wish : {"auto", "two-stage+band-plain"}) {
+      EXPECT_EQ(newer_trials(wish, Mode::kDefault, device), joined({kOperands, kWide}));
+      EXPECT_EQ(newer_trials(wish, Mode::kFast, device), joined({kOperands}));
+      EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), "");
+    }
+    for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {
+      for (const char* wish : {"qr", "library", "two-stage+kernels-former"}) {
+        EXPECT_EQ(newer_trials(wish, mode, device), "") << wish;
+      }
+    }
+  }
+}
+
+TEST(CudaRoute, NewerKernelsAreTriedAfterOthersAndBeforeWgmma) {
+  const std::vector<KernelTrial> wanted =
+      trials_wanted(parse_route("auto"), Mode::kDefault, kHopper);
+  const auto is_newer = [](const KernelTrial& trial) { return is_newer_kernel(trial.kernel); };
+  const auto first = std::find_if(wanted.begin(), wanted.end(), is_newer);
+  const auto wgmma = std::find_if_not(first, wanted.end(), is_newer);
+  ASSERT_NE(wgmma, wanted.end());
+  EXPECT_TRUE(std::all_of(wanted.begin(), first, [](const KernelTrial& trial) {
+    return !trial_name(trial).ends_with("by wgmma");
+  }));
+  EXPECT_TRUE(std::all_of(wgmma, wanted.end(), [](const KernelTrial& trial) {
+    return trial_name(trial).ends_with("by wgmma");
+  }));
 }
 
 TEST(CudaRoute, FactorsAreKeptWhereTailsAreTrusted) {

@@ -1,6 +1,7 @@
 // The emulation itself: results of small kernels by hand, and every broken rule named.
 #include "kernel_fixture.hpp"
 
+#include "decode/float_formats.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <cuda_fp16.h>
@@ -354,6 +355,32 @@ TEST_P(Emulation, NarrowFloatsRoundToNearestEven) {
 }
 
 INSTANTIATE_THREAD_ORDERS(Emulation);
+
+__global__ void convert_codes(std::uint32_t* pairs, float* values) {
+  const std::uint32_t code = threadIdx.x;
+  pairs[code] = e4m3_pair_to_half(code | (255U - code) << 8U);
+  values[2 * code] = low_half(pairs[code]);
+  values[2 * code + 1] = high_half(pairs[code]);
+}
+
+TEST_P(Emulation, E4m3CodesAreExactInBinary16) {
+  DeviceArray<std::uint32_t> pairs(256);
+  DeviceArray<float> values(512);
+  launch(convert_codes, 1, 256, 0, stream(), pairs.data(), values.data());
+  const std::vector<float> got = values.values();
+  const auto same = [](float a, float b) {
+    return std::isnan(b) ? std::isnan(a) : std::bit_cast<int>(a) == std::bit_cast<int>(b);
+  };
+  for (std::uint32_t code = 0; code < 256; ++code) {
+    const auto of = [](std::uint32_t one) {
+      return decode::e4m3_to_float(static_cast<std::uint8_t>(one));
+    };
+    EXPECT_TRUE(same(got[2 * code], of(code))) << code;
+    EXPECT_TRUE(same(got[2 * code + 1], of(255 - code))) << code;
+  }
+  EXPECT_EQ(pairs.values()[0x7F] & 0xFFFFU, 0x7FFFU);
+  EXPECT_EQ(bytes_of_signs(0x80017F80U), 0xFF0000FFU);
+}
 
 }  // namespace
 }  // namespace vindex::test::emulation_test

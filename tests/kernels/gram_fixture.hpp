@@ -176,6 +176,7 @@ struct FormOptions {
   std::vector<std::uint64_t> sign_flip_keys = {};
   bool transposed = false;
   std::uint64_t sign_flip_draw = 0;
+  bool native = false;
 };
 
 inline Grams form(const std::vector<const HostMatrix*>& matrices, kernels::ProductKernel kernel,
@@ -200,7 +201,8 @@ inline Grams form(const std::vector<const HostMatrix*>& matrices, kernels::Produ
                       {.views = views,
                        .sign_flip_keys = options.sign_flip_keys,
                        .transposed = options.transposed,
-                       .sign_flip_draw = options.sign_flip_draw},
+                       .sign_flip_draw = options.sign_flip_draw,
+                       .native_operands = options.native},
                       workspace.data(), bytes, kernel, grams.data(), facts.data(), stream);
   return {shape.short_side(), shape.order(), grams.values(), facts.values()};
 }

@@ -135,6 +135,87 @@ TEST_P(GramSums, DiagonalIsRoundedOnce) {
   }
 }
 
+/// What conversions of the device make of codes has the bits of what the former kernel makes.
+class NativeOperands : public GramSums {
+ protected:
+  void expect_former_bits(const HostMatrix& matrix, FormOptions options = {}) {
+    options.native = false;
+    const Grams former = form({&matrix}, ProductKernel::kWarp, stream(), options);
+    options.native = true;
+    const Grams newer = form({&matrix}, ProductKernel::kWarp, stream(), options);
+    EXPECT_EQ(newer.values, former.values);
+    const kernels::GramFacts& a = newer.facts[0];
+    const kernels::GramFacts& b = former.facts[0];
+    EXPECT_EQ(a.sums.count, b.sums.count);
+    EXPECT_EQ(a.sums.zeros, b.sums.zeros);
+    EXPECT_EQ(a.sums.nonfinite, b.sums.nonfinite);
+    for (int k = 0; k < 4; ++k) {
+      EXPECT_EQ(a.sums.power[k], b.sums.power[k]) << k;
+    }
+    EXPECT_EQ(a.sums.squares, b.sums.squares);
+    EXPECT_EQ(a.sums.min, b.sums.min);
+    EXPECT_EQ(a.sums.max, b.sums.max);
+    EXPECT_EQ(a.shift, b.shift);
+    EXPECT_EQ(a.exponent, b.exponent);
+    EXPECT_EQ(a.scaled_norm_squared, b.scaled_norm_squared);
+  }
+};
+
+/// One scale per tile of 128 x 128, of either sign and size.
+std::vector<float> any_scales(std::int64_t rows, std::int64_t cols) {
+  std::vector<float> scales;
+  for (std::int64_t i = 0; i < (rows + 127) / 128 * ((cols + 127) / 128); ++i) {
+    scales.push_back((i % 2 == 0 ? 0.013F : -0.7F) / static_cast<float>(i + 1));
+  }
+  return scales;
+}
+
+TEST_P(NativeOperands, EveryCodeOfEveryShape) {
+  for (const auto& [rows, cols] :
+       {std::pair{256, 136}, {136, 256}, {130, 131}, {131, 130}, {3, 257}, {257, 3}, {1, 1}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols));
+    const HostMatrix matrix = fp8_codes(
+        rows, cols, [](std::int64_t i) { return static_cast<std::uint8_t>(i * 37 / 3 % 256); },
+        any_scales(rows, cols));
+    expect_former_bits(matrix);
+    expect_former_bits(matrix, {.min_workspace = true, .misalignment = 1});
+  }
+}
+
+TEST_P(NativeOperands, ScalesUnderWhichSomeCodesOrNoneAreNumbers) {
+  const auto any = [](std::int64_t i) { return static_cast<std::uint8_t>(i * 11 % 256); };
+  for (const float scale : {0.0F, -0.0F, 1e-45F, 7.7e+35F, -3e+37F, 3e+38F, HUGE_VALF, NAN}) {
+    SCOPED_TRACE(scale);
+    expect_former_bits(fp8_codes(40, 48, any, {scale}));
+  }
+}
+
+TEST_P(NativeOperands, SignsOfAnyStream) {
+  for (const auto& [rows, cols] : {std::pair{150, 136}, {50, 131}}) {
+    const HostMatrix matrix =
+        HostMatrix::encoded(decode::fp8_block_encoding(128, 128), rows, cols, gaussian(61, 0.3F));
+    for (const bool transposed : {false, true}) {
+      for (const bool small : {false, true}) {
+        expect_former_bits(matrix, {.min_workspace = small,
+                                    .sign_flip_keys = {77},
+                                    .transposed = transposed,
+                                    .sign_flip_draw = 3});
+      }
+    }
+  }
+}
+
+TEST_P(NativeOperands, CodesAboutADistantMean) {
+  const HostMatrix matrix = fp8_codes(
+      96, 64, [](std::int64_t i) { return static_cast<std::uint8_t>(0x40 + (i * 7 % 5 == 0)); },
+      {0.011F});
+  expect_former_bits(matrix);
+  const Grams grams = form({&matrix}, ProductKernel::kWarp, stream(), {.native = true});
+  EXPECT_NE(grams.facts[0].shift, 0.0);
+  (void)vindex::test::expect_moments(grams.facts[0], matrix);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, NativeOperands, ::testing::Values(0ULL, 1ULL));
 INSTANTIATE_TEST_SUITE_P(Orders, GramSums, ::testing::Values(0ULL, 1ULL));
 
 }  // namespace

@@ -25,7 +25,7 @@ __global__ void waiting_kernel(TrapReport* report) {
   }
   __syncthreads();
   if (threadIdx.x == 5) {
-    device::barrier_wait(barrier, 0, report, trap_code(TrapSite::kFullStage, 3, 0));
+    device::barrier_wait(barrier, 0, kWaitCycles, report, trap_code(TrapSite::kFullStage, 3, 0));
   }
 }
 __global__ void misaligned_kernel(TrapReport* report) {

@@ -3,6 +3,7 @@
 #include "kernel_fixture.hpp"
 
 #include "kernels/device/launch.hpp"
+#include "kernels/device/trap_report.hpp"
 
 #include <cmath>
 #include <emulated/execution.hpp>
@@ -12,6 +13,7 @@ namespace vindex::test::warpgroup_emulation_test {
 namespace {
 
 using emulated::KernelFault;
+using kernels::kWaitCycles;
 using kernels::launch;
 using namespace kernels::device;
 
@@ -38,7 +40,7 @@ __global__ void multiply_ones(const unsigned char* ones, const unsigned char* ze
     barrier_arrive_expecting(full, kOperandBytes);
     copy_bulk(operand, ones, kOperandBytes, full);
   }
-  barrier_wait(full, 0, nullptr, 0);
+  barrier_wait(full, 0, kWaitCycles, nullptr, 0);
   float sums[64];
   for (float& sum : sums) {
     sum = 5.0F;
@@ -60,7 +62,7 @@ __global__ void multiply_ones(const unsigned char* ones, const unsigned char* ze
       barrier_arrive_expecting(full, kOperandBytes);
       copy_bulk(operand, zeros, kOperandBytes, full);
     }
-    barrier_wait(full, 1, nullptr, 0);
+    barrier_wait(full, 1, kWaitCycles, nullptr, 0);
   }
   if (kMistake == Mistake::kNoWait) {
     warpgroup_wait<1>();
@@ -127,6 +129,51 @@ TEST_P(Warpgroups, BarriersAreMadeKnownToCopies) {
   std::string fault;
   (void)run<Mistake::kNoInitFence>(fault);
   EXPECT_NE(fault.find("barrier_init_fence"), std::string::npos) << fault;
+}
+
+/// Thread 0 of 33 arrives first once and, after all have met, a second time.
+__global__ void wait_for_a_phase(std::uint64_t cycles, kernels::TrapReport* report) {
+  auto* const barrier = reinterpret_cast<SharedBarrier*>(dynamic_shared());
+  if (threadIdx.x == 0) {
+    barrier_init(barrier, 2);
+    barrier_init_fence();
+    barrier_arrive(barrier);
+  }
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    barrier_wait(barrier, 0, cycles, report, 77);
+  } else if (threadIdx.x == 0) {
+    barrier_arrive(barrier);
+  }
+}
+
+TEST_P(Warpgroups, AWaitEndsTheKernelBehindItsCycles) {
+  DeviceArray<kernels::TrapReport> report(std::vector<kernels::TrapReport>(1));
+  const auto fault_of = [&](std::uint64_t cycles) -> std::string {
+    try {
+      launch(wait_for_a_phase, 1, 33, sizeof(SharedBarrier), stream(), cycles, report.data());
+    } catch (const KernelFault& found) {
+      return found.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fault_of(kernels::kWaitCycles), "");
+  EXPECT_EQ(report.values()[0].code, 0U);
+  emulated::set_schedule_seed(0);  // by number: thread 32 looks behind the second arrival
+  EXPECT_EQ(fault_of(0), "");
+  const std::string said = [&] {
+    for (std::uint64_t seed = 1; seed < 100; ++seed) {
+      emulated::set_schedule_seed(seed);
+      const std::string found = fault_of(0);
+      if (!found.empty()) {
+        return found;
+      }
+    }
+    return std::string("it never came first");
+  }();
+  EXPECT_NE(said.find("a wait of 0 cycles for a barrier"), std::string::npos) << said;
+  EXPECT_EQ(report.values()[0].code, 77U);
+  EXPECT_EQ(report.values()[0].thread, 32U);
 }
 
 INSTANTIATE_THREAD_ORDERS(Warpgroups);

@@ -128,5 +128,11 @@ inline void load_matrix_x4_transposed(
 
 std::uint32_t to_half_pair(float low, float high);
 std::uint32_t to_bfloat_pair(float low, float high);
+std::uint32_t e4m3_pair_to_half(std::uint32_t codes);
+float low_half(std::uint32_t pair);
+float high_half(std::uint32_t pair);
+inline std::uint32_t bytes_of_signs(std::uint32_t word) {
+  return (word >> 7U & 0x01010101U) * 255U;
+}
 
 }  // namespace vindex::kernels::device

@@ -32,8 +32,9 @@ void barrier_arrive(SharedBarrier* barrier,
                     std::source_location where = std::source_location::current());
 void barrier_arrive_expecting(SharedBarrier* barrier, int bytes,
                               std::source_location where = std::source_location::current());
-void barrier_wait(SharedBarrier* barrier, int parity, void* report, std::uint32_t code,
-                  std::source_location where = std::source_location::current());
+/// Here a cycle is a look at the barrier that finds its phase not ended.
+void barrier_wait(SharedBarrier* barrier, int parity, std::uint64_t cycles, void* report,
+                  std::uint32_t code, std::source_location where = std::source_location::current());
 void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barrier,
                std::source_location where = std::source_location::current());
 void require_swizzle_alignment(const void* shared, void* report, std::uint32_t code,
