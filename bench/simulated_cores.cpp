@@ -76,8 +76,9 @@ class SleepingStorage final : public input::ReadCalls {
  public:
   explicit SleepingStorage(double bytes_per_second) : rate_(bytes_per_second) {}
   int open_direct(int descriptor) override { return ::dup(descriptor); }
-  bool cached(int /*descriptor*/, std::uint64_t /*offset*/, std::uint64_t /*bytes*/) override {
-    return false;
+  input::Residency residency(int /*descriptor*/, std::uint64_t /*offset*/,
+                             std::uint64_t /*bytes*/) override {
+    return input::Residency::kAbsent;
   }
   std::int64_t read(int /*descriptor*/, std::byte* /*into*/, std::size_t bytes,
                     std::uint64_t /*offset*/) override {

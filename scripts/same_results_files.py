@@ -16,6 +16,7 @@ LEFT_OUT_OF_TEXTS = [(re.compile(expression, re.M), reason) for expression, reas
     (r"^(\| model \| MB \| seconds \|.*\n.*\n)(\|.*\n)+", "how long it took"),
     (r"\bread [\d.]+ [kMGT]?B at .*\n(  .*\n)*", "how long it took, and what was in the system's file cache"),
     (r'^(.*\bETA\b.*|\{"event":"progress".*)\n', "progress: as many lines as it took time"),
+    (r'"(direct|cached|buffered|unknown)_bytes": ?\d+|"preferred": ?"(direct|file cache)"', "what was in the system's file cache"),
     (r'"ram_budget_bytes": ?\d+|[\d.]+ [MG]iB allowed', "what memory is free"),
     (r'"version": ?"\d+:\d+"|modified \d+', "the age of a file"),
     (r'"(version|commit|compiler)": ?"[^"]*"|^vindex [\d.]+ \(.*\)$', "which program it is"),

@@ -49,12 +49,19 @@ class File {
   std::uint64_t bytes_ = 0;
 };
 
-/// True where no more than a hundredth of the file's pages is in memory.
-bool is_uncached(const File& file) {
+struct PageCount {
+  std::uint64_t resident = 0, all = 0;
+};
+
+/// As mincore says; nothing where it does not.
+std::optional<PageCount> count_pages(const File& file) {
+  if (file.bytes() == 0) {
+    return PageCount();
+  }
   void* const view = ::mmap(nullptr, static_cast<std::size_t>(file.bytes()), PROT_READ, MAP_SHARED,
                             file.descriptor(), 0);
   if (view == MAP_FAILED) {
-    return false;
+    return std::nullopt;
   }
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> resident(static_cast<std::size_t>(ceil_divide(file.bytes(), page)));
@@ -62,7 +69,14 @@ bool is_uncached(const File& file) {
   ::munmap(view, static_cast<std::size_t>(file.bytes()));
   const auto cached = std::count_if(resident.begin(), resident.end(),
                                     [](unsigned char flags) { return (flags & 1U) != 0; });
-  return known && static_cast<std::size_t>(cached) <= resident.size() / 100;
+  return known ? std::optional<PageCount>({static_cast<std::uint64_t>(cached), resident.size()})
+               : std::nullopt;
+}
+
+/// True where no more than a hundredth of the file's pages is in memory.
+bool is_uncached(const File& file) {
+  const auto pages = count_pages(file);
+  return pages && pages->resident <= pages->all / 100;
 }
 
 struct Piece {
@@ -71,6 +85,21 @@ struct Piece {
 };
 
 }  // namespace
+
+std::optional<double> resident_share(const std::vector<std::string>& paths) {
+  PageCount sum;
+  for (const std::string& path : paths) {
+    const File file(path);
+    const auto pages = file.descriptor() >= 0 ? count_pages(file) : std::nullopt;
+    if (!pages) {
+      return std::nullopt;
+    }
+    sum.resident += pages->resident;
+    sum.all += pages->all;
+  }
+  return static_cast<double>(sum.resident) /
+         static_cast<double>(std::max<std::uint64_t>(1, sum.all));
+}
 
 bool drop_from_page_cache(const std::vector<std::string>& paths) {
   bool dropped = true;

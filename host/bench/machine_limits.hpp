@@ -32,6 +32,8 @@ Row bus_row(std::int32_t device, const Sampling& sampling);
 /// threads); a row without samples where the file system cannot.
 Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling& sampling);
 
+/// The part of all pages of `paths` that is in memory, as mincore says; nothing where it does not.
+std::optional<double> resident_share(const std::vector<std::string>& paths);
 /// Asks the system to forget the cached pages of `paths`; true where it did.
 bool drop_from_page_cache(const std::vector<std::string>& paths);
 

@@ -2,9 +2,11 @@
 #include "encoded_weights.hpp"
 #include "section.hpp"
 
+#include "core/parallel.hpp"
 #include "engine/bounded_queue.hpp"
 #include "engine/description_parts.hpp"
 #include "input/bulk_reader.hpp"
+#include "input/page_residency.hpp"
 #include "jobs/spectra/spectrum_plan.hpp"
 #include "synth/make_model.hpp"
 #include <vindex/error.hpp>
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -78,9 +81,14 @@ std::string spectrum_of(const std::string& spec) {
 /// Memory for one piece that direct reads accept.
 using PieceBuffer = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-/// Seconds of reading every file whole by the reader of a run, 8 MiB at a time, as many pieces in
-/// flight as it takes.
-double read_everything(const Source& source, input::ReadPath path, int threads) {
+struct Reading {
+  double seconds = 0.0;
+  std::string text;  ///< reading_text()
+};
+
+/// Reads every file whole by the reader of a run, 8 MiB at a time, as many pieces in flight as it
+/// takes.
+Reading read_everything(const Source& source, input::ReadPath path, int threads) {
   input::BulkReader reader({.path = path, .threads = threads});
   const int in_flight = std::max(input::kDefaultDepth, 2 * threads);
   engine::BoundedQueue<std::byte*> free_buffers(static_cast<std::size_t>(in_flight));
@@ -120,7 +128,7 @@ double read_everything(const Source& source, input::ReadPath path, int threads) 
   if (first_error != nullptr) {
     std::rethrow_exception(first_error);
   }
-  return seconds;
+  return {seconds, input::reading_text(reader.statistics(), reader.engine())};
 }
 
 /// The two states of the page cache that a run can find.
@@ -138,10 +146,54 @@ Row storage_row(const Section& section, const Source& source, const std::string&
           .spectrum = name == "end_to_end" ? source.spectrum : ""};
 }
 
+/// Threads that copy: as many as the reader of such a run has.
+int reader_threads(const Section& section) {
+  return section.is_cuda() ? std::clamp(usable_cores(), 4, 16) : std::max(2, section.workers());
+}
+
+/// What the reader is told of all files, piece by piece: "700 in the page cache, 0 not, ...".
+std::string told_of_pieces(const Source& source) {
+  std::map<input::Residency, int> count;
+  for (const input::Shard& shard : source.files.shards) {
+    const std::uint64_t size = shard.source->size();
+    for (std::uint64_t offset = 0; offset < size; offset += kReadPiece) {
+      ++count[input::page_residency(shard.source->descriptor(), offset,
+                                    std::min(kReadPiece, size - offset))];
+    }
+  }
+  using enum input::Residency;
+  return fmt::format(
+      "the reader is told of pieces of 8 MiB: {} in the page cache, {} not, {} to be written, {} "
+      "unknown",
+      count[kResident], count[kAbsent], count[kDirty], count[kUnknown]);
+}
+
+/// Brings about a state of the page cache. What direct reads have read is not in it.
+void set_cache(const Section& section, const Source& source, Cache cache) {
+  if (cache == Cache::kDropped) {
+    (void)drop_from_page_cache(source.paths);
+  } else {
+    (void)read_everything(source, input::ReadPath::kBuffered, reader_threads(section));
+  }
+}
+
+/// Whether the state is there, by mincore and by what the reader asks: where they differ the
+/// reader chooses by timed reads alone, and where mincore finds less there is too little memory.
+void add_cache_row(Section& section, const Source& source, Cache cache) {
+  Row row = storage_row(section, source, "probe.page_cache", cache);
+  row.backend = "cpu";
+  row.unit = "share";
+  row.limit = cache == Cache::kResident ? 1.0 : 0.0;
+  row.note = told_of_pieces(source);
+  if (const auto share = resident_share(source.paths)) {
+    row.samples = {*share};
+  }
+  section.add(std::move(row));
+}
+
 /// The row "read" by one way of reading, and the rate it reached.
 double add_read_row(Section& section, const Source& source, Cache cache, input::ReadPath path,
                     std::optional<double> limit) {
-  const int readers = std::max(2, section.workers());
   Row row = storage_row(section, source, "read", cache);
   row.backend = "cpu";
   row.route += path == input::ReadPath::kBuffered ? ", buffered" : "";
@@ -151,7 +203,9 @@ double add_read_row(Section& section, const Source& source, Cache cache, input::
     if (cache == Cache::kDropped) {
       (void)drop_from_page_cache(source.paths);
     }
-    return 1e-9 * static_cast<double>(source.bytes) / read_everything(source, path, readers);
+    Reading reading = read_everything(source, path, reader_threads(section));
+    row.note = std::move(reading.text);
+    return 1e-9 * static_cast<double>(source.bytes) / reading.seconds;
   });
   const double rate = best_of(row);
   section.add(std::move(row));
@@ -205,6 +259,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
   row.unit = "ms_per_matrix";
   row.limit = limit;
   bool stopped = false;
+  std::vector<engine::RunOutcome> outcomes;
   try {
     row.samples = take_samples(settings.sampling, [&] {
       if (cache == Cache::kDropped) {
@@ -217,15 +272,39 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
       if (!outcome.stopped && outcome.exit_code != ExitCode::kOk) {
         throw Error(outcome.exit_code, "E-BENCH", "end to end: " + outcome.first_failure_reason);
       }
+      row.note = input::reading_text(outcome.reading, outcome.reading_engine);
+      outcomes.push_back(outcome);
       return 1e3 * seconds / static_cast<double>(source.matrices);
     });
   } catch (const std::exception& error) {
     section.add_failure(row, error.what());
     return;
   }
-  if (!stopped && !row.samples.empty()) {
-    section.add(std::move(row));
+  if (stopped || row.samples.empty()) {
+    return;
   }
+  const Row whole = row;
+  section.add(std::move(row));
+  // Its parts; the first outcome is the warm-up's.
+  const auto add_part = [&](const std::string& name, const std::string& unit, auto&& value) {
+    Row part = whole;
+    part.name = name;
+    part.unit = unit;
+    part.limit.reset();
+    part.note.clear();
+    part.samples.clear();
+    for (std::size_t i = 1; i < outcomes.size(); ++i) {
+      part.samples.push_back(value(outcomes[i]));
+    }
+    section.add(std::move(part));
+  };
+  using Outcome = engine::RunOutcome;
+  add_part("probe.start", "seconds", [](const Outcome& one) { return one.begun_seconds; });
+  add_part("probe.work", "ms_per_matrix", [&](const Outcome& one) {
+    return 1e3 * (one.last_row_seconds - one.begun_seconds) / static_cast<double>(source.matrices);
+  });
+  add_part("probe.publish", "seconds",
+           [](const Outcome& one) { return one.seconds - one.last_row_seconds; });
 }
 
 }  // namespace
@@ -243,7 +322,7 @@ void storage_section(Section& section) {
   if (settings.model.empty()) {
     source.spectrum = spectrum_of(settings.synth_spec);
   }
-  const double copy = section.limits.memcpy_gb_per_s(std::max(2, section.workers()));
+  const double copy = section.limits.memcpy_gb_per_s(reader_threads(section));
   const bool has_disk = drop_from_page_cache(source.paths);
   std::optional<double> disk;
   if (has_disk) {
@@ -259,13 +338,14 @@ void storage_section(Section& section) {
     if ((cache == Cache::kDropped && !has_disk) || settings.sampling.stopped()) {
       continue;
     }
+    set_cache(section, source, cache);
+    add_cache_row(section, source, cache);
     double rate = cache == Cache::kDropped ? disk.value_or(copy) : copy;
     if (settings.sections.read) {
       const auto limit = cache == Cache::kDropped ? disk : std::optional(copy);
       const double read = add_read_row(section, source, cache, input::ReadPath::kAuto, limit);
-      if (cache == Cache::kDropped) {  // what reading past the page cache saves, or costs
-        add_read_row(section, source, cache, input::ReadPath::kBuffered, limit);
-      }
+      // What the choice saves, or costs.
+      add_read_row(section, source, cache, input::ReadPath::kBuffered, limit);
       rate = cache == Cache::kDropped && !disk ? read : rate;
     }
     if (settings.sections.end_to_end && !settings.sampling.stopped()) {

@@ -4,6 +4,7 @@
 #include "version.hpp"
 
 #include "core/atomic_file.hpp"
+#include "core/json.hpp"
 #include "input/model_store.hpp"
 #include <vindex/error.hpp>
 
@@ -142,6 +143,22 @@ Json environment(const RunSettings& settings, const input::BulkReader& reader,
     environment["unset_variables"] = settings.unset_variables;
   }
   return environment;
+}
+
+std::string with_reading(const std::string& environment_json, const input::BulkReader& reader) {
+  const input::ReadStatistics read = reader.statistics();
+  const auto megabytes = [](double bytes) { return 1e-6 * bytes; };
+  Json document = Json::of(parse_json(environment_json, "the environment", {}));
+  document["reading"]["engine"] = reader.engine();
+  document["reading"]["direct_reads_refused"] = read.refused;
+  document["reading"]["direct_bytes"] = read.direct_bytes;
+  document["reading"]["cached_bytes"] = read.cached_bytes;
+  document["reading"]["buffered_bytes"] = read.buffered_bytes;
+  document["reading"]["unknown_bytes"] = read.unknown_bytes;
+  document["reading"]["preferred"] = read.prefers_buffered ? "file cache" : "direct";
+  document["reading"]["timed_direct_mb_s"] = megabytes(read.direct_rate);
+  document["reading"]["timed_buffered_mb_s"] = megabytes(read.buffered_rate);
+  return document.dump(1);
 }
 
 Json shape_json(const model::ModelShape& shape) {

@@ -45,6 +45,10 @@ Json environment(const RunSettings& settings, const input::BulkReader& reader,
                  const std::vector<std::unique_ptr<measure::Backend>>& backends,
                  std::int32_t host_threads = 0);
 
+/// /run/environment at the end of a run: also which way its bytes took, and what timed reads of
+/// both ways came to, by which `reader` chose.
+std::string with_reading(const std::string& environment_json, const input::BulkReader& reader);
+
 /// What was found out about a model.
 Json shape_json(const model::ModelShape& shape);
 

@@ -2,6 +2,7 @@
 #include "job_runner.hpp"
 
 #include "claim_loop.hpp"
+#include "description_parts.hpp"
 #include "division.hpp"
 #include "job_plan.hpp"
 #include "memory_budget.hpp"
@@ -266,7 +267,7 @@ class Runner {
       say(fmt::format("the system gave threads for {} of {} workers; the run goes on with them",
                       had, lanes.count()));
     }
-    snapshot_.started_seconds = now();
+    snapshot_.started_seconds = outcome_.begun_seconds = now();
   }
 
   /// Takes rows until there are no more, or a stop.
@@ -343,6 +344,9 @@ class Runner {
   }
 
   void publish_file() {
+    if (!run_.description.environment_json.empty()) {
+      store_->set_environment(with_reading(run_.description.environment_json, *shared_->reader));
+    }
     store_->publish_file();
     sources_.stored();
   }
@@ -354,7 +358,8 @@ class Runner {
     snapshot_.failed = outcome_.failed + outcome_.unsupported;
     snapshot_.current = std::move(facts.name);
     cost_done_ += facts.cost;
-    pace_.mark(now(), cost_done_);
+    outcome_.last_row_seconds = now();
+    pace_.mark(outcome_.last_row_seconds, cost_done_);
     const std::int64_t index = row.index;
     sources_.made(index);
     store_->add(std::move(row));

@@ -30,6 +30,8 @@ struct RunOutcome {
                not_finite = 0, escalated = 0;
   bool stopped = false;
   double seconds = 0.0;
+  /// Of these, until the workers began, and until the last row was there.
+  double begun_seconds = 0.0, last_row_seconds = 0.0;
   input::ReadStatistics reading;  ///< how the weights were read
   std::string reading_engine;     ///< BulkReader::engine()
   /// One line per row that is not measured, at most kMaxTroubles.

@@ -15,6 +15,7 @@ class NoStore final : public results::RunStore {
   const std::vector<bool>& done() const override { return done_; }
   void add(results::ResultRow /*row*/) override {}
   void show_progress(const results::RunProgress& /*progress*/) override {}
+  void set_environment(const std::string& /*json*/) override {}
   void publish_part() override {}
   void publish_file() override {}
   results::ShareState take_share(std::int32_t /*share*/) override {

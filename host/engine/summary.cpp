@@ -71,6 +71,11 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const c
         "their small values: nothing is lost, their results are at least as exact as the others",
         outcome.escalated));
   }
+  if (is_verbose && outcome.measured_now > 0) {
+    sentence(fmt::format("start {:.2f} s, work {:.2f} s, file {:.2f} s", outcome.begun_seconds,
+                         outcome.last_row_seconds - outcome.begun_seconds,
+                         outcome.seconds - outcome.last_row_seconds));
+  }
   if (outcome.reading.bytes() > 0 && (is_verbose || was_reading(outcome))) {
     sentence(input::reading_text(outcome.reading, outcome.reading_engine));
   }

@@ -7,6 +7,7 @@
 #include "read_tally.hpp"
 #include "ring_lane.hpp"
 #include "source_lane.hpp"
+#include "way_trial.hpp"
 
 #include "core/integers.hpp"
 #include "core/threads.hpp"
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <iterator>
@@ -109,7 +111,7 @@ class BulkReader::State {
 
   bool is_resident(const ByteRange& range) {
     return path_ != ReadPath::kDirect && range.source->descriptor() >= 0 &&
-           calls_->cached(range.source->descriptor(), range.offset, range.bytes);
+           residency_of(range) == Residency::kResident;
   }
 
   void copy(const ByteRange& range, std::byte* into) {
@@ -156,6 +158,10 @@ class BulkReader::State {
   ReadStatistics statistics() const {
     ReadStatistics out = tally_.statistics();
     out.refused = files_.refused();
+    out.unknown_bytes = unknown_bytes_;
+    out.direct_rate = trial_.rate(WayTrial::Way::kDirect);
+    out.buffered_rate = trial_.rate(WayTrial::Way::kBuffered);
+    out.prefers_buffered = trial_.prefers_buffered();
     return out;
   }
 
@@ -225,23 +231,42 @@ class BulkReader::State {
 
   void execute(Request& request) {
     ByteSource& source = *request.range.source;
-    const int descriptor = source.descriptor();
     require_inside(request.range);
-    const bool cached = !request.buffered && request.range.bytes >= kMinDirect &&
-                        path_ != ReadPath::kDirect &&
-                        calls_->cached(descriptor, request.range.offset, request.range.bytes);
-    const bool may_be_direct = request.roomy && !request.buffered && !cached &&
-                               path_ != ReadPath::kBuffered && request.range.bytes >= kMinDirect;
-    const int direct = may_be_direct ? files_.descriptor(source) : -1;
+    const bool is_large = request.range.bytes >= kMinDirect;
+    const Residency residency = !request.buffered && is_large && path_ != ReadPath::kDirect
+                                    ? residency_of(request.range)
+                                    : Residency::kAbsent;
+    const bool cached = residency == Residency::kResident;
+    const bool may_be_direct = request.roomy && !request.buffered && is_large &&
+                               path_ != ReadPath::kBuffered && !cached &&
+                               residency != Residency::kDirty;
+    if (may_be_direct && residency == Residency::kUnknown) {
+      unknown_bytes_ += request.range.bytes;
+    }
+    int direct = may_be_direct ? files_.descriptor(source) : -1;
+    WayTrial::Turn turn;
+    if (direct >= 0 && path_ == ReadPath::kAuto) {
+      turn = trial_.next(request.range.bytes);
+      direct = turn.way == WayTrial::Way::kDirect ? direct : -1;
+    }
+    const double begin = turn.timed ? calls_->seconds() : 0.0;
+    Way way = cached ? Way::kCached : Way::kBuffered;
     if (direct < 0) {
       read_buffered(request, 0);
-      return finish(request, cached ? Way::kCached : Way::kBuffered);
-    }
-    if (ring_ != nullptr && !request.no_ring && ring_->begin(request, direct)) {
+    } else if (!turn.timed && ring_ != nullptr && !request.no_ring &&
+               ring_->begin(request, direct)) {
       return;
+    } else {
+      way = read_direct(request, direct);
     }
-    const Way way = read_direct(request, direct);
+    if (turn.timed && (way == Way::kDirect) == (turn.way == WayTrial::Way::kDirect)) {
+      trial_.took(turn.way, request.range.bytes, calls_->seconds() - begin);
+    }
     finish(request, way);
+  }
+
+  Residency residency_of(const ByteRange& range) {
+    return calls_->residency(range.source->descriptor(), range.offset, range.bytes);
   }
 
   /// From byte `from` of the range on, through the page cache.
@@ -339,6 +364,8 @@ class BulkReader::State {
   std::condition_variable changed_;
   std::list<Request> pending_;
   DirectFiles files_;
+  WayTrial trial_;
+  std::atomic<std::uint64_t> unknown_bytes_{0};
   ReadTally tally_;
   SourceLane lane_;
   bool stopped_ = false;

@@ -1,10 +1,11 @@
 // Owns reading many large extents at the speed of the storage: what the page cache holds is copied
 // by several threads, the rest is read past it (O_DIRECT) with many requests in flight, by io_uring
-// where the kernel has it, by threads elsewhere. What a file system refuses is read through the
-// page cache instead, and counted, so that the program can say so.
+// where the kernel has it, by threads elsewhere. What a file system refuses, or gives slowly, is
+// read through the page cache instead, and counted, so that the program can say so.
 #pragma once
 
 #include "file_source.hpp"
+#include "page_residency.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,9 @@ inline constexpr std::uint64_t kDirectAlignment = 4096;
 inline constexpr std::uint64_t kRequestBytes = 8ULL << 20U;
 
 enum class ReadPath : std::uint8_t {
-  kAuto,     ///< copies of what the page cache holds, direct reads of the rest
+  /// Copies of what the page cache holds or has yet to write; of the rest direct reads, unless
+  /// timed reads of both ways (way_trial.hpp) show that they are the slower ones.
+  kAuto,
   kDirect,   ///< direct wherever the file system lets
   kBuffered  ///< always through the page cache
 };
@@ -83,12 +86,18 @@ struct ReadStatistics {
   std::uint64_t other_bytes = 0;     ///< from sources that are no local files
   std::uint64_t requests = 0;        ///< that have ended
   std::int64_t under_way = 0;
+  /// Of these, bytes of which no call of the system said whether they are in memory.
+  std::uint64_t unknown_bytes = 0;
   std::vector<std::string> refused;  ///< files whose file system refuses direct reads, and why
-  double busy_seconds = 0.0;         ///< while at least one request was under way
+  /// Bytes per second of single requests that were timed either way; 0 where too few were.
+  double direct_rate = 0.0, buffered_rate = 0.0;
+  bool prefers_buffered = false;  ///< by these, where there was a choice, at the end
+  double busy_seconds = 0.0;      ///< while at least one request was under way
   std::uint64_t bytes() const { return direct_bytes + cached_bytes + buffered_bytes + other_bytes; }
 };
 
-/// One line for people: "5.6 GB at 1.31 GB/s, 5.6 GB straight from the storage (io_uring)".
+/// One line for people: "5.6 GB at 1.31 GB/s, 5.6 GB straight from the storage (io_uring)", and why
+/// through the page cache where it was preferred.
 std::string reading_text(const ReadStatistics& statistics, const std::string& engine);
 
 /// What the reader asks of the operating system; replaced in tests.
@@ -99,7 +108,9 @@ class ReadCalls {
   virtual int open_direct(int descriptor);
   virtual std::int64_t read(int descriptor, std::byte* into, std::size_t bytes,
                             std::uint64_t offset);
-  virtual bool cached(int descriptor, std::uint64_t offset, std::uint64_t bytes);
+  virtual Residency residency(int descriptor, std::uint64_t offset, std::uint64_t bytes);
+  /// A clock for the time of reads.
+  virtual double seconds();
 };
 
 /// Thread-safe. The sources and the memory of an extent must live until its `done` was called.

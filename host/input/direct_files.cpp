@@ -1,71 +1,18 @@
-// Owns asking what lies in the page cache, opening descriptors for direct reads, and noting which
-// file systems refuse.
+// Owns opening descriptors for direct reads, noting which file systems refuse, and the calls of the
+// system behind ReadCalls.
 #include "direct_files.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #include <utility>
 
 namespace vindex::input {
-
-namespace {
-
-/// Linux gave it one number on every architecture; Debian 12's headers are older than the call.
-#ifdef SYS_cachestat
-constexpr long kCachestat = SYS_cachestat;
-#else
-constexpr long kCachestat = 451;
-#endif
-
-/// As in linux/mman.h: struct cachestat_range and struct cachestat.
-struct CacheRange {
-  std::uint64_t offset, bytes;
-};
-struct CacheCounts {
-  std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
-};
-
-constexpr std::uint64_t kProbeStep = 1U << 20U;
-
-/// By single bytes, one per mebibyte and the last one.
-bool bytes_answer_at_once(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
-  std::byte byte{};
-  iovec into{&byte, 1};
-  const std::uint64_t last = offset + bytes - 1;
-  for (std::uint64_t at = offset;; at = std::min(at + kProbeStep, last)) {
-    if (::preadv2(descriptor, &into, 1, static_cast<off_t>(at), RWF_NOWAIT) != 1) {
-      return false;
-    }
-    if (at == last) {
-      return true;
-    }
-  }
-}
-
-}  // namespace
-
-bool in_page_cache(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
-  if (bytes == 0) {
-    return true;
-  }
-  const CacheRange range{offset, bytes};
-  CacheCounts counts{};
-  if (::syscall(kCachestat, descriptor, &range, &counts, 0) != 0) {
-    return bytes_answer_at_once(descriptor, offset, bytes);
-  }
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint64_t pages = (offset + bytes - 1) / page - offset / page + 1;
-  // A few missing pages are cheaper to fault in than the rest is to read again from the disk.
-  return counts.cached >= pages - pages / 16;
-}
 
 int ReadCalls::open_direct(int descriptor) {
   // Through /proc the same file is opened even where its name now leads to another one.
@@ -79,8 +26,12 @@ std::int64_t ReadCalls::read(int descriptor, std::byte* into, std::size_t bytes,
   return ::pread(descriptor, into, bytes, static_cast<off_t>(offset));
 }
 
-bool ReadCalls::cached(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
-  return in_page_cache(descriptor, offset, bytes);
+Residency ReadCalls::residency(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
+  return page_residency(descriptor, offset, bytes);
+}
+
+double ReadCalls::seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 bool says_refused(std::int64_t error) { return error == EINVAL || error == EOPNOTSUPP; }

@@ -1,6 +1,5 @@
-// Owns how a range of a file is read past the page cache: whether it lies there (such bytes are
-// copied), and the second descriptors of files for direct reads, each asked for once, and out of
-// use as soon as the file system refuses.
+// Owns the second descriptors of files, for reads past the page cache: each is asked for once, and
+// out of use as soon as the file system refuses.
 #pragma once
 
 #include "bulk_reader.hpp"
@@ -12,12 +11,6 @@
 #include <vector>
 
 namespace vindex::input {
-
-/// True where (nearly) all of [offset, offset + bytes) of the open file is in memory now. Asks
-/// cachestat(2) (Linux 6.5; only the owner of a file or who may write it is answered), else reads
-/// single bytes with RWF_NOWAIT. Where neither answers (some network file systems): false. A wrong
-/// answer costs time, never correctness.
-bool in_page_cache(int descriptor, std::uint64_t offset, std::uint64_t bytes);
 
 /// Whether `error` of a direct read says that there are none here, rather than that one failed.
 bool says_refused(std::int64_t error);

@@ -62,6 +62,11 @@ std::string reading_text(const ReadStatistics& s, const std::string& engine) {
   part(s.cached_bytes, "from the system's file cache");
   part(s.buffered_bytes, "from the storage through the file cache");
   part(s.other_bytes, "from other sources");
+  if (s.prefers_buffered) {
+    out +=
+        fmt::format("; through the file cache by choice: a request came at {}/s, directly at {}/s",
+                    data_text(s.buffered_rate), data_text(s.direct_rate));
+  }
   if (!s.refused.empty()) {
     out += fmt::format("; direct reads refused for {} file{}, first {}", s.refused.size(),
                        s.refused.size() == 1 ? "" : "s", s.refused.front());

@@ -11,6 +11,7 @@
 
 #include "core/atomic_file.hpp"
 #include "core/path_kind.hpp"
+#include "core/secrets.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -110,6 +111,10 @@ class Store final : public RunStore {
     if (pending_bytes_ > max_pending_bytes_) {
       publish_part();
     }
+  }
+
+  void set_environment(const std::string& json) override {
+    description_.environment = without_secrets(json);
   }
 
   void publish_part() override {

@@ -141,6 +141,9 @@ class RunStore {
   /// matrices.
   virtual const std::vector<bool>& done() const = 0;
   virtual void add(ResultRow row) = 0;
+  /// Takes the place of RunDescription::environment_json in what is published from now on: how a
+  /// run went is known at its end.
+  virtual void set_environment(const std::string& json) = 0;
   /// Lets `vindex status` see where the run stands, rows included that are not published yet.
   /// Cheap: call it often, it writes at most once a second.
   virtual void show_progress(const RunProgress& progress) = 0;

@@ -2,7 +2,6 @@
 // ends as the contract says.
 #include "bulk_reader_fixture.hpp"
 
-#include "input/direct_files.hpp"
 #include "input/io_ring.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/faulty_source.hpp"
@@ -53,7 +52,7 @@ TEST_F(BulkReaderTest, WhatThePageCacheHoldsIsCopiedTheRestIsReadDirectly) {
   EXPECT_EQ(reader.statistics().cached_bytes, kFileBytes);  // it was just written
   ASSERT_EQ(::fsync(source_->descriptor()), 0);
   ASSERT_EQ(::posix_fadvise(source_->descriptor(), 0, 0, POSIX_FADV_DONTNEED), 0);
-  if (in_page_cache(source_->descriptor(), 0, kFileBytes)) {
+  if (page_residency(source_->descriptor(), 0, kFileBytes) == Residency::kResident) {
     GTEST_SKIP() << "this file system keeps its files in memory";
   }
   ASSERT_EQ(read_and_compare(reader, whole, content_), nullptr);
@@ -61,7 +60,7 @@ TEST_F(BulkReaderTest, WhatThePageCacheHoldsIsCopiedTheRestIsReadDirectly) {
     GTEST_SKIP() << "this file system refuses direct reads";
   }
   EXPECT_EQ(reader.statistics().direct_bytes, kFileBytes);
-  EXPECT_FALSE(in_page_cache(source_->descriptor(), 0, kFileBytes));
+  EXPECT_EQ(page_residency(source_->descriptor(), 0, kFileBytes), Residency::kAbsent);
 }
 
 TEST_F(BulkReaderTest, MemoryThatIsNotAlignedIsReadThroughThePageCache) {
@@ -126,7 +125,6 @@ class TroubledCalls final : public ReadCalls {
   using Answer = std::function<std::optional<std::int64_t>(std::size_t bytes)>;
   int open_error = 0;
   Answer direct, plain;
-  bool is_cached = false;
 
   int open_direct(int descriptor) override {
     direct_ = open_error == 0 ? ::dup(descriptor) : -open_error;
@@ -149,7 +147,7 @@ class TroubledCalls final : public ReadCalls {
     }
     return ReadCalls::read(descriptor, into, static_cast<std::size_t>(*given), offset);
   }
-  bool cached(int, std::uint64_t, std::uint64_t) override { return is_cached; }
+  Residency residency(int, std::uint64_t, std::uint64_t) override { return Residency::kAbsent; }
 
  private:
   std::atomic<int> direct_{-1};

@@ -558,7 +558,11 @@ void add_reading(input::ReadStatistics& sum, const input::ReadStatistics& more) 
   sum.other_bytes += more.other_bytes;
   sum.requests += more.requests;
   sum.busy_seconds += more.busy_seconds;
+  sum.unknown_bytes += more.unknown_bytes;
   sum.refused = more.refused;
+  sum.direct_rate = more.direct_rate;
+  sum.buffered_rate = more.buffered_rate;
+  sum.prefers_buffered = more.prefers_buffered;
 }
 
 void require_forward_budget(const ForwardModel& model, const TracePrompts& prompts,
