@@ -124,15 +124,23 @@ constexpr NewerKernel kNewerKernels[] = {
 std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
                                       const DeviceTraits& device) {
   std::vector<KernelTrial> wanted;
-  (void)wish;
-  (void)mode;
+  if (wish.former) {
+    return wanted;
+  }
   (void)device;
+  // Behind `default` float64 stands for what float32 left open.
+  if (mode != Mode::kFast) {
+    wanted.push_back({KernelUnderTest::kCodeSlices, Variant::kPlain});
+  }
   return wanted;
 }
 
 /// What the self-tests leave of them.
 NewerKernels trusted_newer(const RouteWish& wish, const TestVerdicts& verdicts) {
   NewerKernels newer;
+  if (wish.kind == RouteWish::Kind::kLibrary) {
+    return newer;
+  }
   for (const NewerKernel& one : kNewerKernels) {
     newer.*one.flag = !wish.former && verdicts.has(one.kernel);
   }

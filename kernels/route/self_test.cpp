@@ -70,12 +70,14 @@ class Bench : private TestBench {
         case KernelUnderTest::kTail:
           try_tail(*this, route, verdict);
           break;
+        case KernelUnderTest::kCodeSlices:
+          try_code_grams(*this, verdict);
+          break;
         case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
         case KernelUnderTest::kValues32:
         case KernelUnderTest::kDeferredBand:
         case KernelUnderTest::kNativeOperands:
-        case KernelUnderTest::kCodeSlices:
         case KernelUnderTest::kWideBackTransform:
           verdict.require(false, "there is no trial of it");
           break;

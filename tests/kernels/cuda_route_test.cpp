@@ -204,28 +204,34 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string tensor32 = "band reduction in float32 on tensor cores";
   const std::string sliced = "gram in float64 by int8 products";
   const std::string tail = "the smallest values again";
+  const std::string codes = "gram in float64 of fp8 codes by int8 products";
   const std::string comma = ", ";
   const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
-  EXPECT_EQ(trials("auto", Mode::kStrict),
-            first + comma + plain64 + comma + tail + comma + library + comma + tensor64);
-  const auto automatic = [&](const std::string& between) {
+  EXPECT_EQ(trials("auto", Mode::kStrict), first + comma + plain64 + comma + tail + comma +
+                                               library + comma + tensor64 + comma + codes);
+  const auto automatic = [&](const std::string& between, const std::string& newer) {
     return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
-           comma + tensor64 + comma + tensor32 + comma + grams(" by wgmma");
+           comma + tensor64 + comma + tensor32 + newer + comma + grams(" by wgmma");
   };
-  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma));
-  EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
+  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma, comma + codes));
+  EXPECT_EQ(trials("auto", Mode::kFast), automatic("", "")) << "it has no tail";
   EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
+                comma + codes);
   EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by wgmma"));
+            first + comma + plain + comma + tail + comma + library + comma + codes + comma +
+                grams(" by wgmma"));
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
+            first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores" +
+                comma + codes);
+  EXPECT_EQ(trials("two-stage+band-tensor+kernels-former", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
-  EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain + comma + tail + comma +
-                                                      library + comma + grams(" by mma.sync") +
-                                                      comma + sliced + comma + tensor32);
+  EXPECT_EQ(trials("auto", Mode::kDefault, kAda),
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
+                comma + sliced + comma + tensor32 + comma + codes);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
             first + comma + plain + comma + library + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
@@ -273,6 +279,7 @@ TEST(CudaRoute, NewerKernelsAreUsedWhereTheyPassedAndAreWanted) {
   EXPECT_FALSE(one_less.chase32);
   EXPECT_TRUE(one_less.shared_chase);
   EXPECT_EQ(routes("two-stage+kernels-former", Mode::kDefault, all_but()).newer, NewerKernels{});
+  EXPECT_EQ(routes("library", Mode::kDefault, all_but()).newer, NewerKernels{});
   EXPECT_EQ(routes("auto", Mode::kDefault, {}).newer, NewerKernels{}) << "nothing was tested";
   EXPECT_THROW(parse_route("two-stage+kernels-former+kernels-former"), UsageError);
 }
