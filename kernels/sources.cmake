@@ -22,6 +22,9 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/forward/forward_rows.cu
   ${CMAKE_CURRENT_LIST_DIR}/forward/forward_self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/forward/linear_run.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/gram/code_operands.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/code_scales.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/gram/code_slices.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_facts.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_operands.cu
@@ -43,6 +46,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/top/weight_projection.cu
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/tridiagonal_values.cu)
 set(VINDEX_CUDA_BACKEND_SOURCES
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_grams.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_steps.cpp
@@ -58,6 +62,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_back_transform.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_codes.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp

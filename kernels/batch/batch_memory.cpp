@@ -1,6 +1,7 @@
 #include "batch_memory.hpp"
 
 #include "core/integers.hpp"
+#include "kernels/gram/code_slices.hpp"
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
@@ -108,8 +109,17 @@ std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
   return std::max<std::int64_t>(1, std::min({kMaxBytes / bytes, count, kMax}));
 }
 
-std::int64_t BatchTask::slice_bytes() const {
-  return routes.sliced_gram ? static_cast<std::int64_t>(sliced_gram_bytes(p(), slab_length())) : 0;
+std::int64_t BatchTask::slice_bytes(std::int64_t count) const {
+  const std::size_t of_weights = routes.sliced_gram ? sliced_gram_bytes(p(), slab_length()) : 0;
+  const std::int64_t at_once = codes_at_once(count);
+  const std::size_t of_codes = at_once > 0 ? code_gram_bytes(gram_shape(), at_once) : 0;
+  return static_cast<std::int64_t>(std::max(of_weights, of_codes));
+}
+
+std::int64_t BatchTask::codes_at_once(std::int64_t count) const {
+  const bool is_wanted = routes.newer.code_slices && operands.kind == OperandKind::kBlockScaled &&
+                         rows > 0 && cols > 0;
+  return is_wanted ? code_grams_at_once(gram_shape(), count) : 0;
 }
 
 bool BatchTask::iterates() const { return is_fast && routes.has_top && !routes.first.is_float32(); }
@@ -160,7 +170,7 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
       wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)),
       scratch(nullptr),
       scratch_bytes(moments_scratch_bytes(task.chunk_rows() * task.cols)),
-      slices(memory.take<unsigned char>(task.slice_bytes())),
+      slices(memory.take<unsigned char>(task.slice_bytes(count))),
       leading(route.solver == SolverChoice::kTwoStage ? band_order(task.p()) : task.p()),
       grams(memory.take<double>(count * leading * leading)),
       symmetric_workspace(memory.take<unsigned char>(

@@ -34,9 +34,12 @@ struct BatchTask {
   std::int64_t chunk_rows() const;
   std::int64_t chunk_count() const;  ///< of a matrix
   std::int64_t slab_length() const;  ///< along the long side, of a pass over the weights
-  std::int64_t slice_bytes() const;  ///< that add_sliced_gram() works in; 0 where it does not
-  bool iterates() const;             ///< `fast` by an iteration and a proof of its bounds
-  bool wants_top() const;            ///< an iteration, for that or for vectors
+  /// That float64 Gram matrices of `count` work in by int8 products; 0 where there are none.
+  std::int64_t slice_bytes(std::int64_t count) const;
+  /// Of `count` float64 Gram matrices, how many are formed from codes at once; 0: none.
+  std::int64_t codes_at_once(std::int64_t count) const;
+  bool iterates() const;   ///< `fast` by an iteration and a proof of its bounds
+  bool wants_top() const;  ///< an iteration, for that or for vectors
   /// The most of the smallest values that are looked for again; 0: kTail is not to be had.
   std::int64_t max_tail_values() const;
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so

@@ -22,11 +22,15 @@ constexpr std::size_t kChunk = 32;
 
 /// Tensor cores truncate sums of a step and drain them every 128 weights; the reduction's products
 /// are of three TF32 terms. Two roundings of float32 for each.
-measure::GramArithmetic arithmetic_of(const SpectrumRoute& route) {
+///
+/// Gram matrices of rounded E4M3 codes lack what float32 sums of their rounding lose
+/// (code_slices.hpp).
+measure::GramArithmetic arithmetic_of(const SpectrumRoute& route, bool of_rounded_codes) {
   constexpr double kUnit64 = 0x1p-53;
   constexpr double kUnit32 = 0x1p-23;
   const double unit = route.is_float32() ? kUnit32 : kUnit64;
-  return {.unit = unit, .depth = 128, .reduction_unit = unit};
+  return {
+      .unit = of_rounded_codes ? kRoundedCodesUnit : unit, .depth = 128, .reduction_unit = unit};
 }
 
 constexpr SpectrumRoute kQrRoute = {.solver = SolverChoice::kQr};
@@ -169,14 +173,9 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
       check(cudaMemsetAsync(phase.grams, 0,
                             static_cast<std::size_t>(count * elements) * sizeof(double), stream()));
     }
-    for (std::size_t i = first; i < last; ++i) {
-      batch_.upload(which[i] + 1);
-      const Range range("decode and gram");
-      const StageClock::Span span(gram_clock_, stream());
-      const auto position = static_cast<std::int64_t>(i - first);
-      form_gram64(which[i], flip, phase, phase.grams + position * elements,
-                  results.moments + position * task_.chunk_count());
-    }
+    form_grams64(Indices(which.begin() + static_cast<std::ptrdiff_t>(first),
+                         which.begin() + static_cast<std::ptrdiff_t>(last)),
+                 flip, phase, results.moments);
     {
       const StageClock::Span span(eigen_clock_, stream());
       complete_symmetric(phase.grams, task_.p(), phase.leading, count, phase.symmetric_workspace,
@@ -319,7 +318,7 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
                               ? std::ldexp(results.passes[i], 2 * exponents_[i])
                               : measure::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
     found[i].rounding = measure::gram_rounding(
-        arithmetic_of(route), task_.p(), task_.n(),
+        arithmetic_of(route, !is_float32 && rounded_codes_[i]), task_.p(), task_.n(),
         {.sum_squares = found[i].moments.sum_squares,
          .gram_norm_squared = found[i].gram_norm_squared,
          .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, 2 * unit),

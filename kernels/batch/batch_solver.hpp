@@ -137,6 +137,8 @@ class BatchSolver {
                      const Slab& slab);
   void form_grams32(const Indices& which, SignDraw flip, ProductKernel product, float* grams,
                     void* workspace, std::size_t workspace_bytes, GramFacts* facts);
+  void form_grams64(const Indices& which, SignDraw flip, const Float64Phase& phase,
+                    RawMoments* moments);  // in batch_grams.cpp
   void form_gram64(std::size_t index, SignDraw flip, const Float64Phase& phase, double* gram,
                    RawMoments* moments);
   BatchResults download(std::int64_t batch);
@@ -188,6 +190,7 @@ class BatchSolver {
   std::span<measure::MatrixReport> out_;
   std::size_t ahead_ = 0;                ///< matrices to be copied while the device computes
   std::vector<std::int32_t> exponents_;  ///< of the last Grams: true ones over their bands
+  std::vector<bool> rounded_codes_;      ///< whether the last Grams are of CodeScales::kRounded
   StageClock gram_clock_, eigen_clock_;
 };
 

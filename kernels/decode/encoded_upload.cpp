@@ -116,6 +116,9 @@ DeviceMatrix Uploader::upload(measure::MatrixInput& input, const SlotLayout& lay
     if (first == 0) {
       out.view = decode::decode_view(slab);
       copy_companions(slab, layout, slot, out.view);
+      if (slab.encoding->scheme == decode::Scheme::kFp8Block) {
+        out.scales = judge_scales(slab.companions[0].type, slab.companions[0].bytes);
+      }
     }
     if (!input.in_memory()) {
       check(cudaStreamSynchronize(copies_));  // the next slab takes this one's memory

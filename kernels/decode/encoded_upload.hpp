@@ -4,6 +4,7 @@
 
 #include "decode/decode_view.hpp"
 #include "kernels/device/handles.hpp"
+#include "kernels/gram/code_scales.hpp"
 #include "measure/backend.hpp"
 
 #include <cstddef>
@@ -39,6 +40,7 @@ struct DeviceMatrix {
   decode::DecodeView view;  ///< the whole matrix, pointers on the device
   std::uint64_t sign_flip_key = 0;
   bool transposed = false;
+  CodeScales scales = CodeScales::kUnfit;  ///< judge_scales() of a matrix of 8-bit floats
 };
 
 /// Copies matrices of one batch, in its order, on one stream.

@@ -131,6 +131,10 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
   if (mode != Mode::kStrict) {
     wanted.push_back({KernelUnderTest::kNativeOperands, Variant::kPlain});
   }
+  // Behind `default` float64 stands for what float32 left open.
+  if (mode != Mode::kFast) {
+    wanted.push_back({KernelUnderTest::kCodeSlices, Variant::kPlain});
+  }
   // Tails of float32 spectra.
   if (mode == Mode::kDefault && wide_transform_warps(device.shared_bytes) > 0) {
     wanted.push_back({KernelUnderTest::kWideBackTransform, Variant::kPlain});
@@ -141,6 +145,9 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
 /// What the self-tests leave of them.
 NewerKernels trusted_newer(const RouteWish& wish, const TestVerdicts& verdicts) {
   NewerKernels newer;
+  if (wish.kind == RouteWish::Kind::kLibrary) {
+    return newer;
+  }
   for (const NewerKernel& one : kNewerKernels) {
     newer.*one.flag = !wish.former && verdicts.has(one.kernel);
   }

@@ -7,6 +7,7 @@
 #include "kernels/band/band_chase.hpp"
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/band/wide_back_transform.hpp"
+#include "kernels/gram/code_slices.hpp"
 #include "kernels/gram/gram_batch.hpp"
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/band_inverse.hpp"
@@ -17,6 +18,7 @@ namespace vindex::kernels {
 struct KernelTable {
   decltype(&form_grams) gram = &form_grams;
   decltype(&add_sliced_gram) sliced_gram = &add_sliced_gram;
+  decltype(&form_code_grams) code_grams = &form_code_grams;
   decltype(&reduce_to_band<float, float>) band32 = &reduce_to_band<float, float>;
   decltype(&reduce_to_band<double, double>) band64 = &reduce_to_band<double, double>;
   decltype(&chase_bands<float, float>) chase32 = &chase_bands<float, float>;

@@ -76,11 +76,13 @@ class Bench : private TestBench {
         case KernelUnderTest::kNativeOperands:
           try_native_operands(*this, verdict);
           break;
+        case KernelUnderTest::kCodeSlices:
+          try_code_grams(*this, verdict);
+          break;
         case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
         case KernelUnderTest::kValues32:
         case KernelUnderTest::kDeferredBand:
-        case KernelUnderTest::kCodeSlices:
           verdict.require(false, "there is no trial of it");
           break;
       }

@@ -52,6 +52,9 @@ void try_native_operands(TestBench& bench, Verdict& verdict);
 /// Float64 Gram matrices by int8 products, both ways, of one slab and of two.
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
+/// Float64 Gram matrices of E4M3 codes, both ways, of exact and of rounded scales, and their sums.
+void try_code_grams(TestBench& bench, Verdict& verdict);
+
 /// What the smallest values of a spectrum are found again by: the factor that a reduction by
 /// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in
 /// float32 and float64. In self_test_tail.cpp.

@@ -50,8 +50,8 @@ void fill_codes(const decode::Encoding& encoding, std::vector<std::byte>& codes)
 
 }  // namespace
 
-EncodedSample::EncodedSample(const decode::Encoding& encoding, std::int64_t rows,
-                             std::int64_t cols) {
+EncodedSample::EncodedSample(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
+                             decode::ElementType scale_type) {
   matrix_.encoding = &encoding;
   matrix_.rows = rows;
   matrix_.cols = cols;
@@ -68,14 +68,16 @@ EncodedSample::EncodedSample(const decode::Encoding& encoding, std::int64_t rows
     };
     decode::Companion& scale = matrix_.companions[0];
     scale.role = decode::CompanionRole::kScale;
-    scale.type = decode::ElementType::kBF16;
+    scale.type = scale_type;
     scale.rows = blocks(rows, encoding.block_rows);
     scale.cols = blocks(cols, encoding.block_cols);
-    scales_.resize(static_cast<std::size_t>(2 * scale.rows * scale.cols));
-    for (std::size_t i = 0; i < scales_.size(); i += 2) {
-      const auto bits =
-          static_cast<std::uint16_t>((philox_block(8, i).word[0] & 0x01FFU) | 0x3C00U);
-      std::memcpy(scales_.data() + i, &bits, sizeof bits);
+    // The upper half of a float32 is a bfloat16 number; exponents of a few neighbours.
+    const std::size_t size = scale_type == decode::ElementType::kF32 ? 4 : 2;
+    scales_.resize(size * static_cast<std::size_t>(scale.rows * scale.cols));
+    for (std::size_t i = 0; i < scales_.size(); i += size) {
+      const std::uint32_t random = philox_block(8, i).word[0];
+      const std::uint32_t bits = (random & 0x01FFU) << 16U | random >> 16U | 0x3C000000U;
+      std::memcpy(scales_.data() + i, reinterpret_cast<const std::byte*>(&bits) + 4 - size, size);
     }
     scale.bytes = scales_;
     matrix_.companion_count = 1;

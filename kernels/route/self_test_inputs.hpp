@@ -32,11 +32,14 @@ inline void fill_random(std::span<double> out, std::uint64_t key) {
 /// One encoded matrix with random codes and scales.
 class EncodedSample {
  public:
-  EncodedSample(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols);
+  /// Scales, where there are any, of `scale_type`, kBF16 or kF32.
+  EncodedSample(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
+                decode::ElementType scale_type = decode::ElementType::kBF16);
 
   std::int64_t rows() const { return matrix_.rows; }
   std::int64_t cols() const { return matrix_.cols; }
   std::size_t bytes() const { return codes_.size() + scales_.size(); }
+  const decode::EncodedMatrix& matrix() const { return matrix_; }
   /// Weights as the host decodes them, row-major.
   const std::vector<double>& weights() const { return weights_; }
   double sum_squares() const;
