@@ -10,6 +10,8 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase_plan.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
