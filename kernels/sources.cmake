@@ -57,6 +57,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_chase.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp

@@ -7,6 +7,7 @@
 #include "decode/decode_view.hpp"
 #include "kernels/band/band_chase.hpp"
 #include "kernels/band/band_reduction.hpp"
+#include "kernels/band/shared_chase.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/launch.hpp"
 #include "kernels/gram/gram_batch.hpp"
@@ -164,6 +165,21 @@ class Batch {
                              diagonal + count_ * kCols, probe_.stream());
   }
 
+  /// The same by flags, of the first `matrices`; 0 sweeps: as planned.
+  template <typename Real>
+  void shared_chase(std::int64_t matrices, int sweeps) {
+    const ChaseDevice device = {.shared_bytes = shared_bytes(),
+                                .multiprocessors = probe_.properties().multiProcessorCount};
+    const ChasePlan plan = sweeps == 0
+                               ? chase_plan(kCols, matrices, sizeof(float), sizeof(Real), device)
+                               : chase_plan_of(kCols, matrices, sizeof(Real), device, sweeps, 1);
+    auto* const flags = flags_.reserve_array<int>(
+        static_cast<std::size_t>(std::max<std::int64_t>(1, most_chase_flags(device))));
+    auto* const diagonal = values_.reserve_array<double>(0);
+    kernels::shared_chase<float, Real>(bands_.reserve_array<float>(0), kCols, matrices, plan, flags,
+                                       diagonal, diagonal + count_ * kCols, probe_.stream());
+  }
+
   void solve() {
     auto* const diagonal = values_.reserve_array<double>(0);
     tridiagonal_values(diagonal, diagonal + count_ * kCols, kCols, count_, ValueOrder::kDescending,
@@ -212,22 +228,26 @@ class Batch {
   DeviceBuffer band_workspace_{"panels"};
   DeviceBuffer values_{"values"};
   DeviceBuffer small_{"exponents"};
+  DeviceBuffer flags_{"flags of the chase"};
 };
 
-/// One step of the route: its whole time, then that of its kernels, per matrix.
+/// One step of the route: its whole time, then that of its kernels, per matrix of the batch, or of
+/// `matrices` where it works on fewer.
 void time_stage(Probe& probe, Batch& batch, const std::string& stage,
-                const std::function<void()>& work, const std::function<void()>& prepare) {
+                const std::function<void()>& work, const std::function<void()>& prepare,
+                std::int64_t matrices = 0) {
+  const std::int64_t count = matrices > 0 ? matrices : batch.count();
   const auto row = [&](const std::string& route) {
     return bench::Row{.name = "probe.stage",
                       .route = route,
                       .backend = "cuda",
                       .rows = kRows,
                       .cols = kCols,
-                      .batch = batch.count(),
+                      .batch = count,
                       .encoding = "F8_E4M3 128x128",
                       .unit = "microseconds"};
   };
-  const auto each = static_cast<double>(batch.count());
+  const auto each = static_cast<double>(count);
   std::map<std::string, LaunchClock::Sum> sums;
   probe.run(row(stage), [&](bench::Row& found) {
     found.samples = probe.microseconds(work, prepare);
@@ -277,6 +297,21 @@ void probe_stages(Probe& probe) {
   }
   time_stage(
       probe, batch, "chase", [&] { batch.chase<double>(7); }, to_band);
+  for (const int sweeps : {0, 14, 7}) {
+    time_stage(
+        probe, batch,
+        "chase by flags in float32" +
+            (sweeps == 0 ? "" : ", " + std::to_string(sweeps) + " sweeps"),
+        [&, sweeps] { batch.shared_chase<float>(batch.count(), sweeps); }, to_band);
+  }
+  time_stage(
+      probe, batch, "chase by flags", [&] { batch.shared_chase<double>(batch.count(), 0); },
+      to_band);
+  time_stage(
+      probe, batch, "chase by flags in float32", [&] { batch.shared_chase<float>(1, 0); }, to_band,
+      1);
+  time_stage(
+      probe, batch, "chase by flags", [&] { batch.shared_chase<double>(1, 0); }, to_band, 1);
   time_stage(probe, batch, "values", [&] { batch.solve(); }, {});
   if (choose_product_kernel(probe.properties().major, probe.properties().minor) ==
       ProductKernel::kWarpgroup) {

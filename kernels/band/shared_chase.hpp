@@ -47,6 +47,10 @@ constexpr std::int64_t chase_flags(std::int64_t batch, int blocks) {
   constexpr std::int64_t kWriters = 2;
   return blocks > 1 ? batch * blocks * kWriters : 0;
 }
+/// The most that any plan of chase_plan() for this device needs.
+constexpr std::int64_t most_chase_flags(const ChaseDevice& device) {
+  return chase_flags(1, device.multiprocessors);
+}
 
 /// The longest wait for a flag: some seconds, since a block may wait as long as another takes.
 inline constexpr long long kChasePatience = 1LL << 34U;

@@ -70,8 +70,10 @@ class Bench : private TestBench {
         case KernelUnderTest::kTail:
           try_tail(*this, route, verdict);
           break;
-        case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
+          try_shared_chase(*this, verdict);
+          break;
+        case KernelUnderTest::kChase32:
         case KernelUnderTest::kValues32:
         case KernelUnderTest::kDeferredBand:
         case KernelUnderTest::kNativeOperands:

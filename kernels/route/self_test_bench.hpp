@@ -48,6 +48,10 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
 /// Float64 Gram matrices by int8 products, both ways, of one slab and of two.
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
+/// Bulge chasing by flags, for all precisions that fit on the device: many sweeps in one block, few
+/// in several, the same bits by both. In self_test_chase.cpp.
+void try_shared_chase(TestBench& bench, Verdict& verdict);
+
 /// What the smallest values of a spectrum are found again by: the factor that a reduction by
 /// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in
 /// float32 and float64. In self_test_tail.cpp.

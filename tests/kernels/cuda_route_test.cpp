@@ -204,32 +204,40 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string tensor32 = "band reduction in float32 on tensor cores";
   const std::string sliced = "gram in float64 by int8 products";
   const std::string tail = "the smallest values again";
+  const std::string newer = "bulge chasing by several blocks";
   const std::string comma = ", ";
   const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
-  EXPECT_EQ(trials("auto", Mode::kStrict),
-            first + comma + plain64 + comma + tail + comma + library + comma + tensor64);
+  EXPECT_EQ(trials("auto", Mode::kStrict), first + comma + plain64 + comma + tail + comma +
+                                               library + comma + tensor64 + comma + newer);
   const auto automatic = [&](const std::string& between) {
     return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
-           comma + tensor64 + comma + tensor32 + comma + grams(" by wgmma");
+           comma + tensor64 + comma + tensor32 + comma + newer + comma + grams(" by wgmma");
   };
   EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma));
   EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
   EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
+                comma + newer);
+  EXPECT_EQ(trials("two-stage+gram-mma+band-plain+kernels-former", Mode::kDefault),
             first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
   EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by wgmma"));
+            first + comma + plain + comma + tail + comma + library + comma + newer + comma +
+                grams(" by wgmma"));
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
-            first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
+            first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores" +
+                comma + newer);
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
-  EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain + comma + tail + comma +
-                                                      library + comma + grams(" by mma.sync") +
-                                                      comma + sliced + comma + tensor32);
-  EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
-            first + comma + plain + comma + library + comma + sliced + comma + tensor32);
+  EXPECT_EQ(trials("auto", Mode::kDefault, kAda),
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
+                comma + sliced + comma + tensor32 + comma + newer);
+  EXPECT_EQ(
+      trials("two-stage+gram-wgmma", Mode::kFast, kAda),
+      first + comma + plain + comma + library + comma + sliced + comma + tensor32 + comma + newer);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
-                                                    grams(" by mma.sync") + comma + sliced);
+                                                    grams(" by mma.sync") + comma + sliced + comma +
+                                                    newer);
 }
 
 TEST(CudaRoute, FactorsAreKeptWhereTailsAreTrusted) {
