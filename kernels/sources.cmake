@@ -11,6 +11,8 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/wide_back_transform.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase_plan.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
@@ -63,6 +65,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_back_transform.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_codes.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_chase.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp

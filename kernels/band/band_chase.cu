@@ -29,6 +29,7 @@
 // which costs a barrier within a block and microseconds across blocks, and a batch has matrices
 // enough.
 #include "band_chase.hpp"
+#include "chase_columns.hpp"
 #include "chase_window.hpp"
 
 #include "kernels/device/launch.hpp"
@@ -110,104 +111,9 @@ std::int64_t half_steps_for(std::int64_t n, int sweeps) {
   return half_steps;
 }
 
-/// Moves blocks of kBand columns between a band and the ring, all threads of the warps for it
-/// together.
+/// All that one of the movers' threads takes of a block at once.
 template <typename Stored, typename Real>
-class Mover {
- public:
-  /// What one thread moves at once: 16 bytes of the ring, so that a warp's lie side by side there.
-  struct alignas(16 / sizeof(Real) * sizeof(Stored)) Piece {
-    static constexpr int kCount = static_cast<int>(16 / sizeof(Real));
-    Stored values[kCount];
-  };
-  static constexpr int kPieces = kSize * kColumn / Piece::kCount;
-  static constexpr int kColumnPieces = kColumn / Piece::kCount;
-  static constexpr int kThreads = 32 * kMoverWarps<Stored>;
-  static constexpr int kOwnPieces = kPieces / kThreads;
-
-  __device__ Mover(Stored* band, std::int64_t n, Real* ring, int thread)
-      : band_(band), n_(n), ring_(ring), thread_(thread) {}
-
-  /// Starts reading the columns from `first` on; in the first pass from the layout of the stage
-  /// before. Columns and rows beyond n are zero.
-  __device__ void fetch(std::int64_t first, bool first_pass) {
-    if (first_pass) {
-      fetch_from_stage_before(first);
-      return;
-    }
-    const Piece* const pieces = reinterpret_cast<const Piece*>(band_ + first * kColumn);
-    const int count = pieces_from(first);
-#pragma unroll
-    for (int i = 0; i < kOwnPieces; ++i) {
-      const int index = thread_ + i * kThreads;
-      fetched_[i] = index < count ? pieces[index] : Piece{};
-    }
-  }
-
-  /// Puts what fetch() got to place `slot` of the ring.
-  __device__ void deposit(int slot) {
-    Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
-#pragma unroll
-    for (int i = 0; i < kOwnPieces; ++i) {
-      const int index = thread_ + i * kThreads;
-#pragma unroll
-      for (int j = 0; j < Piece::kCount; ++j) {
-        block[index * Piece::kCount + j] = static_cast<Real>(fetched_[i].values[j]);
-      }
-    }
-  }
-
-  /// Writes place `slot` back as the columns from `first` on.
-  __device__ void write_back(std::int64_t first, int slot) {
-    const Real* block = ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn;
-    Piece* const pieces = reinterpret_cast<Piece*>(band_ + first * kColumn);
-    const int count = pieces_from(first);
-#pragma unroll
-    for (int i = 0; i < kOwnPieces; ++i) {
-      const int index = thread_ + i * kThreads;
-      if (index < count) {
-        Piece piece;
-#pragma unroll
-        for (int j = 0; j < Piece::kCount; ++j) {
-          piece.values[j] = static_cast<Stored>(block[index * Piece::kCount + j]);
-        }
-        pieces[index] = piece;
-      }
-    }
-  }
-
- private:
-  /// Pieces of the block of columns from `first` on that the band has.
-  __device__ int pieces_from(std::int64_t first) const {
-    const std::int64_t columns = n_ - first;
-    return columns >= kSize ? kPieces : columns > 0 ? static_cast<int>(columns) * kColumnPieces : 0;
-  }
-
-  __device__ void fetch_from_stage_before(std::int64_t first) {
-    constexpr int kApart = kThreads / kColumnPieces;  // columns between two pieces of a thread
-    static_assert(kThreads % kColumnPieces == 0);
-    const int below = thread_ % kColumnPieces * Piece::kCount;
-    const std::int64_t column = first + thread_ / kColumnPieces;
-    const Stored* const from = band_ + band_index(column + below, column);
-    constexpr std::int64_t kEnough = kSize + kColumn;
-    const auto rows = static_cast<int>(min(n_ - column - below, kEnough));
-#pragma unroll
-    for (int i = 0; i < kOwnPieces; ++i) {
-#pragma unroll
-      for (int j = 0; j < Piece::kCount; ++j) {
-        const bool inside = below + j <= kSize && j < rows - i * kApart;
-        fetched_[i].values[j] =
-            inside ? from[i * kApart * static_cast<int>(kBandStride + 1) + j] : Stored{0};
-      }
-    }
-  }
-
-  Stored* band_;
-  std::int64_t n_;
-  Real* ring_;
-  int thread_;
-  Piece fetched_[kOwnPieces];
-};
+using WholeMover = device::chase::ColumnMover<Stored, Real, 32 * kMoverWarps<Stored>, 1>;
 
 /// What a sweep's two warps do until `half_steps` are over.
 template <typename Stored, typename Real>
@@ -246,7 +152,7 @@ __device__ void chase_sweeps(Windows<Real>& windows, int sweep, int sweeps, bool
 /// What the movers do meanwhile. A block of columns is asked for in an even half step and put into
 /// the ring in the next, so that nobody waits for global memory.
 template <typename Stored, typename Real>
-__device__ void move_columns(Mover<Stored, Real>& mover, int sweeps, std::int64_t n,
+__device__ void move_columns(WholeMover<Stored, Real>& mover, int sweeps, std::int64_t n,
                              int ring_blocks, int half_steps) {
   Clock ahead;   // of the first sweep, which decides what is read
   Clock behind;  // of the last, which decides what is written back
@@ -262,13 +168,14 @@ __device__ void move_columns(Mover<Stored, Real>& mover, int sweeps, std::int64_
     if (time % 2 == 0) {
       const int next = ahead.step + 2;
       const bool same_group = next < ahead.period;
-      mover.fetch(same_group ? ahead.first + static_cast<std::int64_t>(next) * kSize
+      mover.fetch(0,
+                  same_group ? ahead.first + static_cast<std::int64_t>(next) * kSize
                              : ahead.first + sweeps +
                                    static_cast<std::int64_t>(next - ahead.period) * kSize,
                   same_group && ahead.first == 0);
     } else {
       const int slot = ahead.slot + 2;
-      mover.deposit(slot >= ring_blocks ? slot - ring_blocks : slot);
+      mover.deposit(0, slot >= ring_blocks ? slot - ring_blocks : slot);
       ahead.advance(n, sweeps, ring_blocks);
     }
     if (behind_time >= 0 && behind_time % 2 == 1) {
@@ -294,11 +201,11 @@ __global__ __launch_bounds__(threads_for<Stored>(kMaxSweepsOf<Real>),
   const int sweep = warp / kHalves;
   Real* ring = reinterpret_cast<Real*>(device::dynamic_shared());
   if (sweep >= sweeps) {
-    Mover<Stored, Real> mover(bands + matrix * band_stride, n, ring,
-                              static_cast<int>(threadIdx.x) - 32 * kHalves * sweeps);
+    WholeMover<Stored, Real> mover(bands + matrix * band_stride, n, ring,
+                                   static_cast<int>(threadIdx.x) - 32 * kHalves * sweeps);
     for (int block = 0; block < 2; ++block) {
-      mover.fetch(static_cast<std::int64_t>(block) * kSize, true);
-      mover.deposit(block);
+      mover.fetch(0, static_cast<std::int64_t>(block) * kSize, true);
+      mover.deposit(0, block);
     }
     device::meet(kWholeBlock, threads_for<Stored>(sweeps));
     move_columns(mover, sweeps, n, ring_blocks, half_steps);

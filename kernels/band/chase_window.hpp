@@ -127,7 +127,9 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
 }
 
 /// One warp's view of the ring, the half `half` of every window. `meeting`: the barrier of the two.
-template <typename Real>
+/// `Apart`: the two meet nowhere else, so that one may be a meeting ahead while the other still
+/// reads what was passed at the last; `scratch` then has room for two.
+template <typename Real, bool Apart = false>
 class Windows {
  public:
   __device__ Windows(Real* ring, int ring_blocks, Real* scratch, int half, int meeting, int lane)
@@ -267,10 +269,14 @@ class Windows {
   }
   __device__ int column_offset(int place) const { return wrapped(place) * kColumn; }
   /// The sum of this warp's part and the other's, which has the same bits there.
-  __device__ Real sum_of_halves(Real part) const {
-    *own_part_ = part;
+  __device__ Real sum_of_halves(Real part) {
+    own_part_[turn_] = part;
     meet(meeting_, kHalves * 32);
-    return part + *other_part_;
+    const Real sum = part + other_part_[turn_];
+    if constexpr (Apart) {
+      turn_ ^= kScratch;
+    }
+    return sum;
   }
   /// Of a vector with element i in lane i, what belongs to this lane's rows or columns.
   __device__ void by_row(Real own, Real (&values)[kRows]) const {
@@ -291,6 +297,7 @@ class Windows {
   Real* own_part_;
   Real* other_part_;
   int meeting_, lane_, rank_;
+  int turn_ = 0;      ///< where the parts of the next meeting lie in the scratch
   int first_column_;  ///< of this lane's four
   Reflector<Real> reflector_{};
   Real v_row_[kRows] = {};  ///< of reflector_, as by_row() and by_column() have it

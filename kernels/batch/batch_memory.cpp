@@ -157,7 +157,7 @@ Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Arena& mem
       gram_workspace(nullptr),
       gram_workspace_bytes(kernels::gram_workspace_bytes(task.gram_shape(), task.operands, batch)),
       plan(plan_two_stage(task.p(), batch, true, task.routes.first.band, task.max_tail_values() > 0,
-                          task.device)),
+                          task.device, task.routes.newer)),
       solver(plan, memory) {
   gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
 }
@@ -177,8 +177,8 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
           static_cast<std::int64_t>(complete_symmetric_bytes(task.p(), count)))) {
   scratch = memory.take<unsigned char>(static_cast<std::int64_t>(scratch_bytes));
   if (route.solver == SolverChoice::kTwoStage) {
-    plan =
-        plan_two_stage(task.p(), count, false, route.band, task.max_tail_values() > 0, task.device);
+    plan = plan_two_stage(task.p(), count, false, route.band, task.max_tail_values() > 0,
+                          task.device, task.routes.newer);
     solver = TwoStageArrays(plan, memory);
   }
 }

@@ -139,6 +139,8 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
   if (mode == Mode::kDefault && wide_transform_warps(device.shared_bytes) > 0) {
     wanted.push_back({KernelUnderTest::kWideBackTransform, Variant::kPlain});
   }
+  // The last, since its blocks wait for one another.
+  wanted.push_back({KernelUnderTest::kSharedChase, Variant::kPlain});
   return wanted;
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/band/wide_back_transform.hpp"
 #include "kernels/gram/code_slices.hpp"
+#include "kernels/band/shared_chase.hpp"
 #include "kernels/gram/gram_batch.hpp"
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/band_inverse.hpp"
@@ -24,6 +25,9 @@ struct KernelTable {
   decltype(&chase_bands<float, float>) chase32 = &chase_bands<float, float>;
   decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;
   decltype(&chase_bands<double, double>) chase64 = &chase_bands<double, double>;
+  decltype(&shared_chase<float, float>) shared_chase32 = &shared_chase<float, float>;
+  decltype(&shared_chase<float, double>) shared_chase32_in_64 = &shared_chase<float, double>;
+  decltype(&shared_chase<double, double>) shared_chase64 = &shared_chase<double, double>;
   decltype(&tridiagonal_values) values = &tridiagonal_values;
   decltype(&back_transform<float>) back_transform32 = &back_transform<float>;
   decltype(&back_transform<double>) back_transform64 = &back_transform<double>;

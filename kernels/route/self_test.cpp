@@ -79,8 +79,10 @@ class Bench : private TestBench {
         case KernelUnderTest::kCodeSlices:
           try_code_grams(*this, verdict);
           break;
-        case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
+          try_shared_chase(*this, verdict);
+          break;
+        case KernelUnderTest::kChase32:
         case KernelUnderTest::kValues32:
         case KernelUnderTest::kDeferredBand:
           verdict.require(false, "there is no trial of it");

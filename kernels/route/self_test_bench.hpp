@@ -54,6 +54,9 @@ void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
 /// Float64 Gram matrices of E4M3 codes, both ways, of exact and of rounded scales, and their sums.
 void try_code_grams(TestBench& bench, Verdict& verdict);
+/// Bulge chasing by flags, for all precisions that fit on the device: many sweeps in one block, few
+/// in several, the same bits by both. In self_test_chase.cpp.
+void try_shared_chase(TestBench& bench, Verdict& verdict);
 
 /// What the smallest values of a spectrum are found again by: the factor that a reduction by
 /// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in

@@ -31,6 +31,20 @@ void keep_bands(const TwoStagePlan& plan, const TwoStageArrays& arrays, const De
   }
 }
 
+/// From bands to tridiagonal matrices, by one of two kernels.
+template <typename Real, typename Stored, typename Former, typename Shared>
+void chase(const TwoStagePlan& plan, const TwoStageArrays& arrays, Stored* bands, Former former,
+           Shared shared, cudaStream_t stream) {
+  const Range range("chase");
+  if (plan.shared_chase) {
+    shared(bands, plan.p, plan.batch,
+           chase_plan(plan.p, plan.batch, sizeof(Stored), sizeof(Real), plan.chase_device),
+           arrays.chase_flags, arrays.diagonal, arrays.off_diagonal, stream, kChasePatience);
+  } else {
+    former(bands, plan.p, plan.batch, plan.chase, arrays.diagonal, arrays.off_diagonal, stream);
+  }
+}
+
 void tridiagonal_to_values(const KernelTable& kernels, const TwoStagePlan& plan,
                            const TwoStageArrays& arrays, const DeviceValues& out,
                            cudaStream_t stream) {
@@ -42,7 +56,8 @@ void tridiagonal_to_values(const KernelTable& kernels, const TwoStagePlan& plan,
 }  // namespace
 
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            bool keeps_factor, const DeviceTraits& device) {
+                            bool keeps_factor, const DeviceTraits& device,
+                            const NewerKernels& newer) {
   TwoStagePlan plan;
   plan.p = p;
   plan.batch = batch;
@@ -53,6 +68,9 @@ TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32,
                          : plan_band_reduction<double>(band_order(p), band, device.shared_bytes);
   plan.chase =
       chase_shape(device.shared_bytes, plan.chase_in_float32 ? sizeof(float) : sizeof(double));
+  plan.shared_chase = newer.shared_chase;
+  plan.chase_device = {.shared_bytes = device.shared_bytes,
+                       .multiprocessors = device.multiprocessors};
   return plan;
 }
 
@@ -67,6 +85,7 @@ TwoStageArrays::TwoStageArrays(const TwoStagePlan& plan, Arena& memory) {
       plan.batch * static_cast<std::int64_t>(plan.band.workspace_bytes_per_matrix));
   diagonal = memory.take<double>(plan.batch * plan.p);
   off_diagonal = memory.take<double>(plan.batch * plan.p);
+  chase_flags = plan.shared_chase ? memory.take<int>(most_chase_flags(plan.chase_device)) : nullptr;
 }
 
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, float* matrices,
@@ -81,10 +100,10 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
         stream);
     keep_bands<float>(plan, arrays, out, stream);
   }
-  {
-    const Range range("chase");
-    const auto chase = plan.chase_in_float32 ? kernels.chase32 : kernels.chase32_in_64;
-    chase(bands, plan.p, plan.batch, plan.chase, arrays.diagonal, arrays.off_diagonal, stream);
+  if (plan.chase_in_float32) {
+    chase<float>(plan, arrays, bands, kernels.chase32, kernels.shared_chase32, stream);
+  } else {
+    chase<double>(plan, arrays, bands, kernels.chase32_in_64, kernels.shared_chase32_in_64, stream);
   }
   tridiagonal_to_values(kernels, plan, arrays, out, stream);
 }
@@ -101,11 +120,7 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, doub
         stream);
     keep_bands<double>(plan, arrays, out, stream);
   }
-  {
-    const Range range("chase");
-    kernels.chase64(bands, plan.p, plan.batch, plan.chase, arrays.diagonal, arrays.off_diagonal,
-                    stream);
-  }
+  chase<double>(plan, arrays, bands, kernels.chase64, kernels.shared_chase64, stream);
   tridiagonal_to_values(kernels, plan, arrays, out, stream);
 }
 

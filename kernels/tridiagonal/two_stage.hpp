@@ -27,9 +27,12 @@ struct TwoStagePlan {
   bool keeps_factor = false;      ///< bands and the factors that led to them stay, for a tail
   BandPlan band;
   ChaseShape chase;
+  bool shared_chase = false;  ///< in place of `chase`, planned for the batch when it is there
+  ChaseDevice chase_device;
 };
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            bool keeps_factor, const DeviceTraits& device);
+                            bool keeps_factor, const DeviceTraits& device,
+                            const NewerKernels& newer = {});
 
 /// Scratch arrays, cut from memory that nothing else uses meanwhile.
 struct TwoStageArrays {
@@ -40,6 +43,7 @@ struct TwoStageArrays {
   void* workspace = nullptr;
   double* diagonal = nullptr;
   double* off_diagonal = nullptr;
+  int* chase_flags = nullptr;  ///< of a shared chase
 };
 
 /// Eigenvalues, descending. `matrices` (batch x order x order of float or double, both triangles,

@@ -242,6 +242,7 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
 
 constexpr const char* kOperands = "operands of fp8 by the device's conversions";
 constexpr const char* kCodes = "gram in float64 of fp8 codes by int8 products";
+constexpr const char* kShared = "bulge chasing by several blocks";
 constexpr const char* kWide = "back-transformation of 32 columns";
 
 TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
@@ -254,9 +255,10 @@ TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
   };
   for (const DeviceTraits& device : {kHopper, kAda}) {
     for (const char* wish : {"auto", "two-stage+band-plain"}) {
-      EXPECT_EQ(newer_trials(wish, Mode::kDefault, device), joined({kOperands, kCodes, kWide}));
-      EXPECT_EQ(newer_trials(wish, Mode::kFast, device), joined({kOperands}));
-      EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), joined({kCodes}));
+      EXPECT_EQ(newer_trials(wish, Mode::kDefault, device),
+                joined({kOperands, kCodes, kWide, kShared}));
+      EXPECT_EQ(newer_trials(wish, Mode::kFast, device), joined({kOperands, kShared}));
+      EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), joined({kCodes, kShared}));
     }
     for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {
       for (const char* wish : {"qr", "library", "two-stage+kernels-former"}) {

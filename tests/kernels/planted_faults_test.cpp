@@ -70,6 +70,19 @@ void wrong_chase(BandReal* bands, std::int64_t n, std::int64_t batch, const Chas
   }
 }
 
+template <typename BandReal, typename Real>
+void wrong_shared_chase(BandReal* bands, std::int64_t n, std::int64_t batch, const ChasePlan& plan,
+                        int* flags, double* diagonal, double* off_diagonal, cudaStream_t stream,
+                        long long patience) {
+  shared_chase<BandReal, Real>(bands, n, batch, plan, flags, diagonal, off_diagonal, stream,
+                               patience);
+  if (is_planted(Plant::kChaseReflector)) {
+    scale_on_device(diagonal + 5, 1.001, stream);
+  } else if (is_planted(Plant::kChaseRotation)) {
+    check(cudaMemsetAsync(off_diagonal + 5, 0, sizeof(double), stream));
+  }
+}
+
 void wrong_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
                   std::int64_t batch, ValueOrder order, double* values, int* failed,
                   cudaStream_t stream, std::int64_t rows) {
@@ -89,6 +102,9 @@ CudaBackend& backend() {
     table.chase32 = wrong_chase<float, float>;
     table.chase32_in_64 = wrong_chase<float, double>;
     table.chase64 = wrong_chase<double, double>;
+    table.shared_chase32 = wrong_shared_chase<float, float>;
+    table.shared_chase32_in_64 = wrong_shared_chase<float, double>;
+    table.shared_chase64 = wrong_shared_chase<double, double>;
     table.values = wrong_values;
     return table;
   }();

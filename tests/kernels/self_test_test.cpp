@@ -23,7 +23,8 @@ namespace {
 
 using namespace kernels;
 
-constexpr DeviceTraits kHopper = {.major = 9, .minor = 0, .shared_bytes = 227U << 10U};
+constexpr DeviceTraits kHopper = {
+    .major = 9, .minor = 0, .shared_bytes = 227U << 10U, .multiprocessors = 4};
 
 std::vector<SelfTest> tests_of(const KernelTable& table, const std::vector<KernelTrial>& wanted) {
   SolverLane lane;
@@ -62,6 +63,20 @@ void wrong_chase(double* bands, std::int64_t n, std::int64_t batch, const ChaseS
                  double* diagonal, double* off_diagonal, cudaStream_t stream) {
   chase_bands<double, double>(bands, n, batch, shape, diagonal, off_diagonal, stream);
   check(cudaMemsetAsync(off_diagonal + n + n / 2, 0, sizeof(double), stream));
+}
+
+/// What a flag too early leaves, in one of the two plans that are tried.
+void wrong_shared_chase(float* bands, std::int64_t n, std::int64_t batch, const ChasePlan& plan,
+                        int* flags, double* diagonal, double* off_diagonal, cudaStream_t stream,
+                        long long patience) {
+  shared_chase<float, float>(bands, n, batch, plan, flags, diagonal, off_diagonal, stream,
+                             patience);
+  if (plan.blocks > 1) {
+    double value = 0.0;
+    check(cudaMemcpy(&value, diagonal + n + n / 2, sizeof value, cudaMemcpyDeviceToHost));
+    value *= 1.0 + 0x1p-23;
+    check(cudaMemcpy(diagonal + n + n / 2, &value, sizeof value, cudaMemcpyHostToDevice));
+  }
 }
 
 void wrong_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
@@ -163,6 +178,7 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   table.band32 = wrong_band<float>;
   table.band64 = wrong_band<double>;
   table.chase64 = wrong_chase;
+  table.shared_chase32 = wrong_shared_chase;
   table.values = wrong_values;
   table.wide_back_transform32 = wrong_wide_turn;
   table.code_grams = unrounded_code_grams;
