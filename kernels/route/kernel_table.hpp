@@ -22,6 +22,7 @@ struct KernelTable {
   decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;
   decltype(&chase_bands<double, double>) chase64 = &chase_bands<double, double>;
   decltype(&tridiagonal_values) values = &tridiagonal_values;
+  decltype(&tridiagonal_values32) values32 = &tridiagonal_values32;
   decltype(&back_transform<float>) back_transform32 = &back_transform<float>;
   decltype(&back_transform<double>) back_transform64 = &back_transform<double>;
   decltype(&factor_bands<float>) factor32 = &factor_bands<float>;
