@@ -124,9 +124,14 @@ constexpr NewerKernel kNewerKernels[] = {
 std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
                                       const DeviceTraits& device) {
   std::vector<KernelTrial> wanted;
-  (void)wish;
-  (void)mode;
   (void)device;
+  if (wish.former) {
+    return wanted;
+  }
+  if (begins_in_float32(wish, mode)) {
+    wanted.push_back({KernelUnderTest::kChase32, Variant::kPlain});
+    wanted.push_back({KernelUnderTest::kValues32, Variant::kPlain});
+  }
   return wanted;
 }
 

@@ -205,6 +205,7 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string sliced = "gram in float64 by int8 products";
   const std::string tail = "the smallest values again";
   const std::string comma = ", ";
+  const std::string newer32 = ", bulge chasing in float32, bisection in float32";
   const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
@@ -212,22 +213,26 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
             first + comma + plain64 + comma + tail + comma + library + comma + tensor64);
   const auto automatic = [&](const std::string& between) {
     return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
-           comma + tensor64 + comma + tensor32 + comma + grams(" by wgmma");
+           comma + tensor64 + comma + tensor32 + newer32 + comma + grams(" by wgmma");
   };
   EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma));
   EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
   EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
+                newer32);
   EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
-            first + comma + plain + comma + tail + comma + library + comma + grams(" by wgmma"));
+            first + comma + plain + comma + tail + comma + library + newer32 + comma +
+                grams(" by wgmma"));
+  EXPECT_EQ(trials("two-stage+gram-mma+band-plain+kernels-former", Mode::kDefault),
+            first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync"));
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
   EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain + comma + tail + comma +
                                                       library + comma + grams(" by mma.sync") +
-                                                      comma + sliced + comma + tensor32);
+                                                      comma + sliced + comma + tensor32 + newer32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
-            first + comma + plain + comma + library + comma + sliced + comma + tensor32);
+            first + comma + plain + comma + library + comma + sliced + comma + tensor32 + newer32);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
                                                     grams(" by mma.sync") + comma + sliced);
 }
