@@ -46,6 +46,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/top/top_solvers.cpp
   ${CMAKE_CURRENT_LIST_DIR}/top/top_subspace.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/weight_projection.cu
+  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/precision.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/tridiagonal_values.cu)
 set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_grams.cpp

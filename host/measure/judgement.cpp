@@ -370,6 +370,17 @@ bool is_tail_enough(std::span<const double> sigma, std::span<const double> error
   return true;
 }
 
+double promised_error(std::size_t i, double s, double largest, bool is_modest) {
+  const double absolute =
+      is_modest ? (2e-6 + 1e-6 * largest / s) * largest : kDefaultError * largest;
+  const double relative = i < kFastValues                   ? 1e-5
+                          : s * kModestCondition >= largest ? 2e-4
+                                                            : kInfinity;
+  return std::min(absolute, relative * s);
+}
+
+bool is_modest(const Finding& found) { return condition_of(found) <= kModestCondition; }
+
 Verdict judge(const Finding& found, const Situation& situation, MatrixReport& report) {
   if (!fill_report(found, situation, report)) {
     return {};

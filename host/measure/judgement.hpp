@@ -148,6 +148,12 @@ std::vector<double> sigma_errors(const Finding& found, const Situation& situatio
 bool is_tail_enough(std::span<const double> sigma, std::span<const double> errors,
                     const Situation& situation);
 
+/// By how much `default` promises at most that value `i` (from 0; of size `s`, s_1 `largest`, all
+/// in the same units) is off, relative promises included, whatever is known of clusters.
+double promised_error(std::size_t i, double s, double largest, bool is_modest);
+/// Whether all values but exact zeros lie within kModestCondition.
+bool is_modest(const Finding& found);
+
 /// Puts a finding into the report: status, reason, values, checks, bounds; and says what is next.
 /// Called for every step of a matrix in turn with the same report.
 Verdict judge(const Finding& found, const Situation& situation, MatrixReport& report);

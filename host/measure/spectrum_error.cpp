@@ -43,6 +43,16 @@ constexpr double kFloor = 12.0 * 0x1p-52;
 constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
+/// What a sweep of a chase does to a value's own line and to the line of a strong value, in roots
+/// of its roundings; of such a line all sweeps together, which do not all meet it.
+constexpr double kOwnOfSweep = 0.5;
+constexpr double kRepeatedOfSweeps = 0.5;
+/// Of Sturm counts in float32: of a value itself, in the share of kOwnRoundings; of the mean
+/// diagonal entry, since every row rounds its own; and of the largest value, what brackets and
+/// raised off-diagonals leave.
+constexpr double kOwnOfCounts = 0.2;
+constexpr double kMeanOfCounts = 2.0;
+constexpr double kLeastOfCounts = 0.0625;
 /// A cluster of more than this share of all values makes rounding less than random.
 constexpr double kLargeCluster = 0.0625;
 /// Of the values of such a cluster: roundings of each that all go one way, in the cluster's share,
@@ -50,6 +60,13 @@ constexpr double kLargeCluster = 0.0625;
 /// equal columns.
 constexpr double kAlikeOfOwn = 200.0;
 constexpr double kAlikeOfLargest = 12.0;
+
+/// Independent roundings together; `other` 0 leaves the bits of `one`.
+double beside(double one, double other) { return other > 0.0 ? std::hypot(one, other) : one; }
+
+double error_of_counts(double largest_square, const Rounding& rounding) {
+  return rounding.counts_relative * largest_square + rounding.counts;
+}
 
 double error_of_cluster(std::int64_t others, const Rounding& rounding) {
   return std::hypot(rounding.entry * (kAlone + kTogether * std::sqrt(static_cast<double>(others))),
@@ -157,7 +174,8 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
                   : 0.0;
     errors.push_back(error_of_cluster(mixed, rounding) + alike +
                      (is_everywhere ? kSharedRoundings * share * shared : 0.0) +
-                     own_error(lambda.size(), rounding, lambda[i]) + kFloor * lambda[0]);
+                     own_error(lambda.size(), rounding, lambda[i]) + kFloor * lambda[0] +
+                     error_of_counts(lambda[0], rounding));
   }
   return errors;
 }
@@ -165,7 +183,7 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
 double matrix_error(std::int64_t p, double largest, const Rounding& rounding) {
   return error_of_cluster(p, rounding) +
          own_error(static_cast<std::size_t>(p), rounding, largest * largest) +
-         kFloor * largest * largest;
+         kFloor * largest * largest + error_of_counts(largest * largest, rounding);
 }
 
 ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& rounding) {
@@ -173,7 +191,8 @@ ErrorParts matrix_error_parts(std::int64_t p, double largest, const Rounding& ro
   Rounding unbounded = rounding;
   unbounded.additive_norm = HUGE_VAL;
   return {.each = error_of_cluster(p, rounding) +
-                  (kSharedRoundings * rounding.relative + kFloor) * largest * largest,
+                  (kSharedRoundings * rounding.relative + kFloor) * largest * largest +
+                  error_of_counts(largest * largest, rounding),
           .own = own_error(static_cast<std::size_t>(p), unbounded, 1.0)};
 }
 
@@ -184,7 +203,7 @@ std::vector<double> largest_errors(std::span<const double> squares, std::int64_t
   errors.reserve(squares.size());
   for (const double square : squares) {
     errors.push_back(mixed + own_error(static_cast<std::size_t>(p), rounding, square) +
-                     kFloor * squares.front());
+                     kFloor * squares.front() + error_of_counts(squares.front(), rounding));
   }
   return errors;
 }
@@ -232,6 +251,12 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   const double narrow = passes_error(kNarrowUnit, norms.narrow_passes_norm_squared);
   const double narrow_unit = norms.narrow_passes_norm_squared > 0.0 ? kNarrowUnit : 0.0;
   const double unit = std::max({arithmetic.unit, arithmetic.reduction_unit, narrow_unit});
+  // A sweep rounds every entry of what it finds left, which a pass of 32 lines leaves 32 of them.
+  const ChaseArithmetic& chase = arithmetic.chase;
+  const double sweep = chase.unit * std::sqrt(chase.roundings);
+  const double chased =
+      chase.unit > 0.0 ? sweep * std::sqrt(kPassWidth * norms.passes_norm_squared) / order : 0.0;
+  const double own = beside(kOwnOfSweep * sweep, kOwnOfCounts * arithmetic.values_unit);
   const double lines = std::sqrt(diagonal_share(order, unit, norms));
   const double passes = std::max(order / kPassWidth, 1.0);
   // Entries a_i + a_j are rounded in a pattern, whose norm is not that of a random matrix but one
@@ -241,12 +266,15 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
                           narrow_unit * std::min(additive, std::sqrt(norms.narrow_norm_squared));
   return {
       .entry = std::sqrt(products * products + one_sign * one_sign + reduction * reduction +
-                         narrow * narrow),
-      .relative = unit,
-      .lone =
-          lines * (std::max(arithmetic.unit, arithmetic.reduction_unit) * norms.largest_diagonal +
-                   narrow_unit * norms.narrow_largest_diagonal),
-      .repeated = lines * std::max(arithmetic.reduction_unit, narrow_unit) * std::sqrt(passes),
+                         narrow * narrow + chased * chased),
+      .relative = beside(unit, own),
+      .lone = lines *
+              beside(std::max(arithmetic.unit, arithmetic.reduction_unit) * norms.largest_diagonal +
+                         narrow_unit * norms.narrow_largest_diagonal,
+                     kOwnOfSweep * sweep * norms.largest_diagonal),
+      .repeated =
+          lines * beside(std::max(arithmetic.reduction_unit, narrow_unit) * std::sqrt(passes),
+                         kRepeatedOfSweeps * kOwnOfSweep * sweep * std::sqrt(order)),
       .biased = norms.gram_norm_squared > 0.0
                     ? norms.diagonal_rounding * norms.aligned_norm_squared / norms.gram_norm_squared
                     : 0.0,
@@ -254,7 +282,9 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
       .additive_relative = norms.diagonal_rounding,
       .additive_norm = additive,
       .shared_relative = std::max(arithmetic.unit, arithmetic.reduction_unit),
-      .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared)};
+      .shared = narrow_unit * std::sqrt(norms.narrow_norm_squared),
+      .counts_relative = kLeastOfCounts * arithmetic.values_unit,
+      .counts = kMeanOfCounts * arithmetic.values_unit * norms.sum_squares / order};
 }
 
 double passes_norm_squared(std::int64_t p, double gram_norm_squared) {

@@ -53,6 +53,9 @@ struct Rounding {
   /// What a cluster of many values shares: relative to the largest value, and in units of s^2.
   double shared_relative = 0.0;
   double shared = 0.0;
+  /// Of Sturm counts that round, of every value: relative to the largest one, and in units of s^2.
+  double counts_relative = 0.0;
+  double counts = 0.0;
 };
 
 /// Error of every eigenvalue s^2 of a spectrum (`sigma` descending), in units of s^2.
@@ -81,6 +84,21 @@ double lone_error(const Rounding& rounding);
 /// Largest |sqrt(l) - s| over l >= 0 within `error` of s^2.
 double root_error(double s, double error);
 
+/// How a band becomes tridiagonal: by a sweep for every line, each of which reflects all that is
+/// left of the band.
+struct ChaseArithmetic {
+  double unit = 0.0;  ///< 0: as good as float64, and not counted
+  /// Mean square, in units of an entry's own rounding, of what one sweep leaves in an entry.
+  double roundings = 0.0;
+};
+/// All of it in float32: an entry is reflected from both sides, in windows whose sums and
+/// reflectors round beside it. Measured at orders 512 to 2048 (docs/sigma-error.md).
+inline constexpr ChaseArithmetic kChase32 = {.unit = 0x1p-24, .roundings = 3.5};
+/// In float64 over a band that is stored in float32: an entry rounds once for a group of sweeps.
+constexpr ChaseArithmetic stored_chase32(int sweeps_of_a_group) {
+  return {.unit = 0x1p-24, .roundings = 0.32 / sweeps_of_a_group};
+}
+
 /// How a Gram matrix was formed and reduced to tridiagonal form.
 ///
 /// A matrix unit (cpu/gram/tile_product.hpp) adds up 16 products in each of two sums, those two,
@@ -94,6 +112,9 @@ struct GramArithmetic {
   double reduction_unit = 0x1p-24;  ///< relative precision of the reduction, as far as it goes
   /// Of the long side, added up in `unit` before float64 takes over; the longest: all of it.
   std::int64_t group = std::numeric_limits<std::int64_t>::max();
+  ChaseArithmetic chase = {};
+  /// Of bisection behind a chase; 0: float64.
+  double values_unit = 0.0;
 };
 struct GramNorms {
   double sum_squares = 0.0;            ///< F2 of the weights

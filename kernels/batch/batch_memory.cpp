@@ -131,6 +131,15 @@ std::int64_t BatchTask::max_tail_values() const {
   return is_kept && !is_fast && routes.keeps_factor ? kernels::max_tail_values(p()) : 0;
 }
 
+StagePrecision BatchTask::stages() const {
+  return choose_stages({.rows = rows,
+                        .cols = cols,
+                        .is_float32 = routes.first.is_float32(),
+                        .is_fast = is_fast,
+                        .newer = routes.newer,
+                        .device = device});
+}
+
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
   // Enough for a Cholesky step to fill a device; of p = 2048, 2.4 GB.
   constexpr std::int64_t kProofsAtOnce = 64;
@@ -157,7 +166,7 @@ Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Arena& mem
       gram_workspace(nullptr),
       gram_workspace_bytes(kernels::gram_workspace_bytes(task.gram_shape(), task.operands, batch)),
       plan(plan_two_stage(task.p(), batch, true, task.routes.first.band, task.max_tail_values() > 0,
-                          task.device, task.routes.newer)),
+                          task.stages(), task.device, task.routes.newer)),
       solver(plan, memory) {
   gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
 }
@@ -177,7 +186,7 @@ Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, st
           static_cast<std::int64_t>(complete_symmetric_bytes(task.p(), count)))) {
   scratch = memory.take<unsigned char>(static_cast<std::int64_t>(scratch_bytes));
   if (route.solver == SolverChoice::kTwoStage) {
-    plan = plan_two_stage(task.p(), count, false, route.band, task.max_tail_values() > 0,
+    plan = plan_two_stage(task.p(), count, false, route.band, task.max_tail_values() > 0, {},
                           task.device, task.routes.newer);
     solver = TwoStageArrays(plan, memory);
   }

@@ -42,6 +42,8 @@ struct BatchTask {
   bool wants_top() const;  ///< an iteration, for that or for vectors
   /// The most of the smallest values that are looked for again; 0: kTail is not to be had.
   std::int64_t max_tail_values() const;
+  /// How the stages behind float32 bands compute.
+  StagePrecision stages() const;
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
   std::int64_t eigen_piece(std::int64_t count) const;

@@ -296,10 +296,68 @@ std::vector<Finding> BatchSolver::facts_in(const BatchResults& results, const Sp
   return found;
 }
 
+measure::Rounding BatchSolver::gram_rounding_of(const SpectrumRoute& route,
+                                                const StagePrecision& stages,
+                                                bool has_rounded_codes,
+                                                const measure::GramNorms& norms) const {
+  measure::GramArithmetic arithmetic = arithmetic_of(route, has_rounded_codes);
+  if (route.solver == SolverChoice::kTwoStage) {
+    const ChaseShape shape =
+        chase_shape(task_.device.shared_bytes, stages.chase32 ? sizeof(float) : sizeof(double));
+    arithmetic = with_stages(arithmetic, route.is_float32(), stages, shape.sweeps);
+  }
+  return measure::gram_rounding(arithmetic, task_.p(), task_.n(), norms);
+}
+
+void BatchSolver::settle_stages(const Situation& situation, const Indices& which, bool is_draw,
+                                std::vector<Finding>& found) {
+  const SpectrumRoute& route = task_.routes.first;
+  if (situation.step != measure::Step::kGram32 || !task_.stages().any()) {
+    return;
+  }
+  std::vector<std::int64_t> positions;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    if (!may_stand(found[i], gram_rounding_of(route, {}, false, norms_[i]), situation, is_draw)) {
+      positions.push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  if (positions.empty()) {
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(which.size());
+  // The layout of the step before.
+  Arena memory(arena_, arena_bytes_);
+  const Float32Phase phase(task_, count, memory);
+  Arena result_memory(device_results_, result_bytes_);
+  const BatchResults place(task_, count, result_memory);
+  {
+    const StageClock::Span span(eigen_clock_, stream());
+    stages_in_float64(kernels_, phase.plan, phase.solver, positions,
+                      {place.values, place.failed, place.exponents, place.passes}, stream());
+  }
+  const BatchResults results = download(count);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const auto at = static_cast<std::size_t>(positions[i]);
+    Finding& one = found[at];
+    one.sigma.clear();
+    one.negative = false;
+    measure::take_eigenvalues(
+        {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
+                         static_cast<std::size_t>(task_.p())},
+         .exponent = exponents_[at],
+         .zero_rows = one.zero_rows,
+         .failed = results.failed[i] != 0},
+        one);
+    one.rounding = gram_rounding_of(route, {}, false, norms_[at]);
+  }
+}
+
 std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const SpectrumRoute& route,
                                            std::size_t count) {
   std::vector<Finding> found = facts_in(results, route, count);
+  const StagePrecision stages = task_.stages();
   exponents_.assign(count, 0);
+  norms_.assign(count, {});
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_float32 = route.is_float32();
     const int unit = is_float32 ? 2 * results.gram_facts[i].exponent : 0;
@@ -317,13 +375,13 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
     const double passes = route.solver == SolverChoice::kTwoStage
                               ? std::ldexp(results.passes[i], 2 * exponents_[i])
                               : measure::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
-    found[i].rounding = measure::gram_rounding(
-        arithmetic_of(route, !is_float32 && rounded_codes_[i]), task_.p(), task_.n(),
-        {.sum_squares = found[i].moments.sum_squares,
-         .gram_norm_squared = found[i].gram_norm_squared,
-         .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, 2 * unit),
-         .largest_diagonal = std::ldexp(diagonal.largest, unit),
-         .passes_norm_squared = passes});
+    norms_[i] = {.sum_squares = found[i].moments.sum_squares,
+                 .gram_norm_squared = found[i].gram_norm_squared,
+                 .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, 2 * unit),
+                 .largest_diagonal = std::ldexp(diagonal.largest, unit),
+                 .passes_norm_squared = passes};
+    found[i].rounding =
+        gram_rounding_of(route, stages, !is_float32 && rounded_codes_[i], norms_[i]);
   }
   return found;
 }

@@ -141,6 +141,12 @@ class BatchSolver {
                     RawMoments* moments);  // in batch_grams.cpp
   void form_gram64(std::size_t index, SignDraw flip, const Float64Phase& phase, double* gram,
                    RawMoments* moments);
+  /// Which of `found`, the float32 spectra of `which` that were computed last, float32 stages leave
+  /// in doubt: those get the values of float64 stages, from the bands that were kept.
+  void settle_stages(const measure::Situation& situation, const Indices& which, bool is_draw,
+                     std::vector<Finding>& found);
+  measure::Rounding gram_rounding_of(const SpectrumRoute& route, const StagePrecision& stages,
+                                     bool has_rounded_codes, const measure::GramNorms& norms) const;
   BatchResults download(std::int64_t batch);
   std::vector<Finding> facts_in(const BatchResults& results, const SpectrumRoute& route,
                                 std::size_t count) const;
@@ -188,9 +194,10 @@ class BatchSolver {
   std::size_t result_bytes_;
 
   std::span<measure::MatrixReport> out_;
-  std::size_t ahead_ = 0;                ///< matrices to be copied while the device computes
-  std::vector<std::int32_t> exponents_;  ///< of the last Grams: true ones over their bands
-  std::vector<bool> rounded_codes_;      ///< whether the last Grams are of CodeScales::kRounded
+  std::vector<bool> rounded_codes_;        ///< whether the last Grams are of CodeScales::kRounded
+  std::size_t ahead_ = 0;                  ///< matrices to be copied while the device computes
+  std::vector<std::int32_t> exponents_;    ///< of the last Grams: true ones over their bands
+  std::vector<measure::GramNorms> norms_;  ///< of the last Grams
   StageClock gram_clock_, eigen_clock_;
 };
 

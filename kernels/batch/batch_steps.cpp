@@ -23,11 +23,12 @@ Step BatchSolver::first_step() const {
   return task_.routes.first.solver == SolverChoice::kQr ? Step::kQr : Step::kGram64;
 }
 
-/// `which` in parts, each of which the device keeps as a tail needs it until the next one comes.
+/// `which` in parts, each of which the device keeps, as a tail and stages in float64 need it, until
+/// the next one comes.
 std::vector<BatchSolver::Indices> BatchSolver::parts_of(const Situation& situation,
                                                         const Indices& which) const {
   auto size = static_cast<std::int64_t>(which.size());
-  if (situation.max_tail_values > 0 && situation.step == Step::kGram32) {
+  if (situation.step == Step::kGram32 && (situation.max_tail_values > 0 || task_.stages().any())) {
     size = task_.eigen_piece(size);
   } else if (situation.max_tail_values > 0 && situation.step == Step::kGram64) {
     size = std::min(size, sizes_.wide);
@@ -58,6 +59,7 @@ void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
       const Indices& own = parts[part];
       ahead_ = part + 1 < parts.size() ? parts[part + 1].back() + 1 : 0;
       std::vector<Finding> found = compute(situation.step, own, flip, is_first);
+      settle_stages(situation, own, flip.has_value(), found);
       std::vector<LostTail> tails;
       for (std::size_t i = 0; i < own.size(); ++i) {
         const measure::Verdict verdict = judged(own[i], found[i], situation);

@@ -128,6 +128,10 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
   if (wish.former || !is_two_stage) {
     return wanted;
   }
+  if (begins_in_float32(wish, mode)) {
+    wanted.push_back({KernelUnderTest::kChase32, Variant::kPlain});
+    wanted.push_back({KernelUnderTest::kValues32, Variant::kPlain});
+  }
   if (mode != Mode::kStrict) {
     wanted.push_back({KernelUnderTest::kNativeOperands, Variant::kPlain});
   }

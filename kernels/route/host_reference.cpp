@@ -114,6 +114,60 @@ std::vector<double> reference_values(std::span<const double> matrices, std::int6
   return values;
 }
 
+std::vector<double> reference_band_values(std::vector<double> matrix, std::int64_t n,
+                                          std::int64_t width) {
+  double* const a = matrix.data();
+  // Rows i and i + 1 of the lower triangle are rotated, and the columns, so that (i + 1, col) is 0.
+  const auto rotate = [&](std::int64_t i, std::int64_t col) {
+    double* const upper = a + i * n;
+    double* const lower = upper + n;
+    const double length = std::hypot(upper[col], lower[col]);
+    if (!(length > 0.0)) {
+      return;
+    }
+    const double c = upper[col] / length;
+    const double s = lower[col] / length;
+    for (std::int64_t j = col; j < i; ++j) {
+      const double x = upper[j];
+      upper[j] = c * x + s * lower[j];
+      lower[j] = c * lower[j] - s * x;
+    }
+    const double first = upper[i];
+    const double both = lower[i];
+    const double second = lower[i + 1];
+    upper[i] = c * c * first + 2.0 * c * s * both + s * s * second;
+    lower[i + 1] = s * s * first - 2.0 * c * s * both + c * c * second;
+    lower[i] = (c * c - s * s) * both + c * s * (second - first);
+    const std::int64_t last = std::min(n, i + width + 2);
+    for (std::int64_t row = i + 2; row < last; ++row) {
+      double* const pair = a + row * n + i;
+      const double x = pair[0];
+      pair[0] = c * x + s * pair[1];
+      pair[1] = c * pair[1] - s * x;
+    }
+  };
+  for (std::int64_t col = 0; col + 2 < n; ++col) {
+    for (std::int64_t row = std::min(n - 1, col + width); row > col + 1; --row) {
+      // What a rotation of rows i and i + 1 leaves in row i + 1 + width, column i, goes the same
+      // way, and so on to the end.
+      std::int64_t at = col;
+      for (std::int64_t i = row - 1; i + 1 < n; i += width) {
+        rotate(i, at);
+        at = i;
+      }
+    }
+  }
+  std::vector<double> diagonal(static_cast<std::size_t>(n));
+  std::vector<double> off_diagonal(static_cast<std::size_t>(n), 0.0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    diagonal[static_cast<std::size_t>(i)] = a[i * n + i];
+    if (i + 1 < n) {
+      off_diagonal[static_cast<std::size_t>(i)] = a[(i + 1) * n + i];
+    }
+  }
+  return reference_tridiagonal_values(diagonal, off_diagonal);
+}
+
 std::vector<double> reference_gram(std::span<const double> weights, std::int64_t rows,
                                    std::int64_t cols, bool over_rows) {
   const std::int64_t p = over_rows ? cols : rows;

@@ -19,6 +19,13 @@ std::vector<double> reference_tridiagonal_values(std::span<const double> diagona
 std::vector<double> reference_values(std::span<const double> matrices, std::int64_t n,
                                      std::int64_t batch);
 
+/// Eigenvalues, ascending, of a symmetric n x n matrix whose elements more than `width` below the
+/// diagonal are zero: rotations that take one subdiagonal element away and push what that makes
+/// down, then the above. n^2 width steps. Reads the lower triangle. Source: Rutishauser, "On Jacobi
+/// rotation patterns" (1963); Golub and Van Loan, 8.3.
+std::vector<double> reference_band_values(std::vector<double> matrix, std::int64_t n,
+                                          std::int64_t width);
+
 /// The p x p matrix W^T W of row-major rows x cols weights (`over_rows`, p = cols) or W W^T
 /// (p = rows); both triangles.
 std::vector<double> reference_gram(std::span<const double> weights, std::int64_t rows,

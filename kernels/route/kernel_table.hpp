@@ -6,9 +6,9 @@
 #include "kernels/band/band_back_transform.hpp"
 #include "kernels/band/band_chase.hpp"
 #include "kernels/band/band_reduction.hpp"
+#include "kernels/band/shared_chase.hpp"
 #include "kernels/band/wide_back_transform.hpp"
 #include "kernels/gram/code_slices.hpp"
-#include "kernels/band/shared_chase.hpp"
 #include "kernels/gram/gram_batch.hpp"
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/band_inverse.hpp"
@@ -29,6 +29,7 @@ struct KernelTable {
   decltype(&shared_chase<float, double>) shared_chase32_in_64 = &shared_chase<float, double>;
   decltype(&shared_chase<double, double>) shared_chase64 = &shared_chase<double, double>;
   decltype(&tridiagonal_values) values = &tridiagonal_values;
+  decltype(&tridiagonal_values32) values32 = &tridiagonal_values32;
   decltype(&back_transform<float>) back_transform32 = &back_transform<float>;
   decltype(&back_transform<double>) back_transform64 = &back_transform<double>;
   decltype(&wide_back_transform) wide_back_transform32 = &wide_back_transform;

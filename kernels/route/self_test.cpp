@@ -19,9 +19,11 @@ namespace {
 constexpr std::int64_t kOrder = 97;
 constexpr std::int64_t kBatch = 2;
 
-/// Errors relative to the largest eigenvalue or diagonal element. float32 stages are allowed some
-/// ten times what they show on sound devices, float64 ones a hundred times.
-constexpr double kTolerance32 = 5e-6;
+/// Errors relative to the largest eigenvalue or diagonal element: in float32 four times what the
+/// emulation showed, of the small inputs and of those of trial_order; an H100 showed no more of
+/// either stage. Float64 stages are allowed a hundred times.
+constexpr double kTolerance32 = 5e-7;
+constexpr double kLongTolerance32 = 2e-6;
 
 class Bench : private TestBench {
  public:
@@ -49,17 +51,21 @@ class Bench : private TestBench {
           break;
         case KernelUnderTest::kBand32:
           band<float>(route, kernels.band32, kTolerance32, verdict);
+          long_band<float>(route, kernels.band32, kLongTolerance32, verdict);
           break;
         case KernelUnderTest::kBand64:
           band<double>(route, kernels.band64, kTolerance64, verdict);
+          long_band<double>(route, kernels.band64, kTolerance64, verdict);
           break;
         case KernelUnderTest::kChase:
           chase<double, double>(kernels.chase64, kTolerance64, verdict);
           chase<float, double>(kernels.chase32_in_64, kTolerance32, verdict);
           chase<float, float>(kernels.chase32, kTolerance32, verdict);
+          long_chase<double, double>(kernels.chase64, kTolerance64, verdict);
+          long_chase<float, double>(kernels.chase32_in_64, kTolerance32, verdict);
           break;
         case KernelUnderTest::kValues:
-          values(verdict);
+          values(kernels.values, kTolerance64, verdict);
           break;
         case KernelUnderTest::kLibraryEigen:
           library(!is_fast, verdict);
@@ -83,7 +89,12 @@ class Bench : private TestBench {
           try_shared_chase(*this, verdict);
           break;
         case KernelUnderTest::kChase32:
+          chase<float, float>(kernels.chase32, kTolerance32, verdict);
+          long_chase<float, float>(kernels.chase32, kLongTolerance32, verdict);
+          break;
         case KernelUnderTest::kValues32:
+          values(kernels.values32, kTolerance32, verdict);
+          break;
         case KernelUnderTest::kDeferredBand:
           verdict.require(false, "there is no trial of it");
           break;
@@ -109,27 +120,47 @@ class Bench : private TestBench {
 
   template <typename Real, typename Reduce>
   void band(BandRoute route, Reduce reduce, double tolerance, Verdict& verdict) {
-    const std::int64_t order = band_order(kOrder);
-    const BandPlan plan = plan_band_reduction<Real>(order, route, device.shared_bytes);
     const std::vector<double> dense = dense_samples(kOrder, kBatch);
-    std::vector<Real> padded(static_cast<std::size_t>(kBatch * order * order), Real{0});
-    std::vector<double> rounded(dense.size());
-    for (std::int64_t b = 0; b < kBatch; ++b) {
-      for (std::int64_t i = 0; i < kOrder * kOrder; ++i) {
-        const auto at = static_cast<std::size_t>(b * kOrder * kOrder + i);
-        const auto value = static_cast<Real>(dense[at]);
-        rounded[at] = static_cast<double>(value);
-        padded[static_cast<std::size_t>((b * order + i / kOrder) * order + i % kOrder)] = value;
-      }
+    std::vector<double> rounded;
+    rounded.reserve(dense.size());
+    for (const double value : dense) {
+      rounded.push_back(static_cast<double>(static_cast<Real>(value)));
+    }
+    compare_values(
+        reference_values(reduced<Real>(route, reduce, dense, kOrder, kBatch), kOrder, kBatch),
+        reference_values(rounded, kOrder, kBatch), tolerance, verdict);
+  }
+
+  /// Of an order with several strips and panels; beside it the rounding of its input is nothing.
+  template <typename Real, typename Reduce>
+  void long_band(BandRoute route, Reduce reduce, double tolerance, Verdict& verdict) {
+    const KnownMatrix known = known_dense(trial_order);
+    verdict.compare(
+        reference_band_values(reduced<Real>(route, reduce, known.elements, trial_order, 1),
+                              trial_order, kBand),
+        known.values, known.values.back(), tolerance);
+  }
+
+  /// The bands of `dense`, batch x order x order, as dense matrices in its units.
+  template <typename Real, typename Reduce>
+  std::vector<double> reduced(BandRoute route, Reduce reduce, const std::vector<double>& dense,
+                              std::int64_t n, std::int64_t batch_size) {
+    const std::int64_t order = band_order(n);
+    const BandPlan plan = plan_band_reduction<Real>(order, route, device.shared_bytes);
+    std::vector<Real> padded(static_cast<std::size_t>(batch_size * order * order), Real{0});
+    for (std::int64_t i = 0; i < batch_size * n * n; ++i) {
+      const std::int64_t row = i / n;
+      padded[static_cast<std::size_t>((row / n * order + row % n) * order + i % n)] =
+          static_cast<Real>(dense[static_cast<std::size_t>(i)]);
     }
     DeviceBuffer memory("self-test");
-    const auto band_count = kBatch * band_elements(order);
+    const auto band_count = batch_size * band_elements(order);
     Arena counted(nullptr, 0);
     const auto allocate = [&](Arena& from) {
       return BandBatch<Real, Real>{
-          from.take<Real>(kBatch * order * order), kBatch, from.take<Real>(band_count),
-          from.take<std::int32_t>(kBatch),
-          from.take<unsigned char>(kBatch *
+          from.take<Real>(batch_size * order * order), batch_size, from.take<Real>(band_count),
+          from.take<std::int32_t>(batch_size),
+          from.take<unsigned char>(batch_size *
                                    static_cast<std::int64_t>(plan.workspace_bytes_per_matrix))};
     };
     (void)allocate(counted);
@@ -138,19 +169,37 @@ class Bench : private TestBench {
     send(padded, batch.matrices);
     reduce(plan, batch, lane.blas.get(), stream());
     const std::vector<Real> bands = fetched(batch.band, band_count);
-    const std::vector<std::int32_t> exponents = fetched(batch.exponents, kBatch);
-    std::vector<double> as_dense = dense_of_bands(bands, kOrder, kBatch, kBand);
-    for (std::int64_t i = 0; i < kBatch * kOrder * kOrder; ++i) {
+    const std::vector<std::int32_t> exponents = fetched(batch.exponents, batch_size);
+    std::vector<double> as_dense = dense_of_bands(bands, n, batch_size, kBand);
+    for (std::int64_t i = 0; i < batch_size * n * n; ++i) {
       double& value = as_dense[static_cast<std::size_t>(i)];
-      value = std::ldexp(value, exponents[static_cast<std::size_t>(i / (kOrder * kOrder))]);
+      value = std::ldexp(value, exponents[static_cast<std::size_t>(i / (n * n))]);
     }
-    compare_values(reference_values(as_dense, kOrder, kBatch),
-                   reference_values(rounded, kOrder, kBatch), tolerance, verdict);
+    return as_dense;
   }
 
   template <typename Stored, typename Real, typename Chase>
   void chase(Chase chase_bands, double tolerance, Verdict& verdict) {
     const std::vector<Stored> bands = band_samples<Stored>(kOrder, kBatch);
+    compare_values(chased_values<Stored, Real>(chase_bands, bands, kOrder, kBatch),
+                   reference_values(dense_of_bands(bands, kOrder, kBatch, kBand), kOrder, kBatch),
+                   tolerance, verdict);
+  }
+
+  /// Of an order at which groups of sweeps follow each other down the band.
+  template <typename Stored, typename Real, typename Chase>
+  void long_chase(Chase chase_bands, double tolerance, Verdict& verdict) {
+    const KnownMatrix known = known_band(trial_order);
+    const double scale = std::max(std::abs(known.values.front()), known.values.back());
+    verdict.compare(
+        chased_values<Stored, Real>(chase_bands, band_of_dense<Stored>(known.elements, trial_order),
+                                    trial_order, 1),
+        known.values, scale, tolerance);
+  }
+
+  template <typename Stored, typename Real, typename Chase>
+  std::vector<double> chased_values(Chase chase_bands, const std::vector<Stored>& bands,
+                                    std::int64_t n, std::int64_t batch) {
     DeviceBuffer memory("self-test");
     Arena counted(nullptr, 0);
     struct Arrays {
@@ -160,24 +209,22 @@ class Bench : private TestBench {
     };
     const auto allocate = [&](Arena& from) {
       return Arrays{from.take<Stored>(static_cast<std::int64_t>(bands.size())),
-                    from.take<double>(kBatch * kOrder), from.take<double>(kBatch * kOrder)};
+                    from.take<double>(batch * n), from.take<double>(batch * n)};
     };
     (void)allocate(counted);
     Arena real(memory.reserve(counted.used()), counted.used());
     const Arrays arrays = allocate(real);
     send(bands, arrays.bands);
-    chase_bands(arrays.bands, kOrder, kBatch, chase_shape(device.shared_bytes, sizeof(Real)),
+    chase_bands(arrays.bands, n, batch, chase_shape(device.shared_bytes, sizeof(Real)),
                 arrays.diagonal, arrays.off_diagonal, stream());
-    const std::vector<double> diagonal = fetched(arrays.diagonal, kBatch * kOrder);
-    const std::vector<double> off_diagonal = fetched(arrays.off_diagonal, kBatch * kOrder);
-    compare_values(tridiagonal_values_of(diagonal, off_diagonal),
-                   reference_values(dense_of_bands(bands, kOrder, kBatch, kBand), kOrder, kBatch),
-                   tolerance, verdict);
+    return tridiagonal_values_of(fetched(arrays.diagonal, batch * n),
+                                 fetched(arrays.off_diagonal, batch * n), n);
   }
 
   /// The second difference, whose eigenvalues are 2 - 2 cos(pi k / (n + 1)), and a matrix of the
   /// samples'.
-  void values(Verdict& verdict) {
+  template <typename Values>
+  void values(Values find, double tolerance, Verdict& verdict) {
     std::vector<double> diagonal(kBatch * kOrder, 2.0);
     std::vector<double> off_diagonal(kBatch * kOrder, -1.0);
     fill_random(std::span(diagonal).subspan(kOrder), 11);
@@ -190,16 +237,16 @@ class Bench : private TestBench {
     auto* failed = reinterpret_cast<int*>(device_values + kCount);
     send(diagonal, device_diagonal);
     send(off_diagonal, device_off);
-    kernels.values(device_diagonal, device_off, kOrder, kBatch, ValueOrder::kAscending,
-                   device_values, failed, stream(), kTridiagonalRowsInShared);
+    find(device_diagonal, device_off, kOrder, kBatch, ValueOrder::kAscending, device_values, failed,
+         stream(), kTridiagonalRowsInShared);
     const std::vector<double> got = fetched(device_values, kBatch * kOrder);
-    std::vector<double> wanted = tridiagonal_values_of(diagonal, off_diagonal);
+    std::vector<double> wanted = tridiagonal_values_of(diagonal, off_diagonal, kOrder);
     for (std::int64_t k = 0; k < kOrder; ++k) {
       wanted[static_cast<std::size_t>(k)] =
           2.0 - 2.0 * std::cos(std::numbers::pi * static_cast<double>(k + 1) /
                                static_cast<double>(kOrder + 1));
     }
-    compare_values(got, wanted, kTolerance64, verdict);
+    compare_values(got, wanted, tolerance, verdict);
     const std::vector<int> status = fetched(failed, kBatch);
     verdict.require(status == std::vector<int>(kBatch, 0), "said to have failed");
   }
@@ -253,13 +300,15 @@ class Bench : private TestBench {
     }
   }
 
-  /// Of both matrices of the batch, ascending.
+  /// Of all matrices of a batch, ascending each.
   static std::vector<double> tridiagonal_values_of(const std::vector<double>& diagonal,
-                                                   const std::vector<double>& off_diagonal) {
+                                                   const std::vector<double>& off_diagonal,
+                                                   std::int64_t n) {
+    const auto order = static_cast<std::size_t>(n);
     std::vector<double> values;
-    for (std::size_t first = 0; first < diagonal.size(); first += kOrder) {
-      const auto own = reference_tridiagonal_values({diagonal.data() + first, kOrder},
-                                                    {off_diagonal.data() + first, kOrder});
+    for (std::size_t first = 0; first < diagonal.size(); first += order) {
+      const auto own = reference_tridiagonal_values({diagonal.data() + first, order},
+                                                    {off_diagonal.data() + first, order});
       values.insert(values.end(), own.begin(), own.end());
     }
     return values;

@@ -17,6 +17,10 @@
 
 namespace vindex::kernels {
 
+/// Order of the larger inputs of band reductions and chases: several strips of any device, panels
+/// and a rest. The emulation, where each would take seconds, asks for less.
+inline std::int64_t trial_order = 545;
+
 /// One verdict, with the worst error found and what was allowed.
 struct SelfTest {
   KernelTrial trial;

@@ -1,8 +1,12 @@
 #include "self_test_inputs.hpp"
 
+#include "host_reference.hpp"
+
 #include "core/integers.hpp"
 
+#include <cmath>
 #include <cstring>
+#include <numbers>
 
 namespace vindex::kernels {
 
@@ -133,6 +137,84 @@ std::vector<double> dense_samples(std::int64_t n, std::int64_t batch) {
     }
   }
   return dense;
+}
+
+KnownMatrix known_dense(std::int64_t n) {
+  const auto order = static_cast<std::size_t>(n);
+  KnownMatrix out = {std::vector<double>(order * order), {}};
+  for (std::int64_t k = 0; k < n; ++k) {
+    out.values.push_back(0.5625 + 0.4375 * random_unit(41, static_cast<std::uint64_t>(k)));
+  }
+  // With the vectors sqrt(2 / n) cos(pi k (2 i + 1) / (2 n)), sqrt(1 / n) for k = 0, element (i, j)
+  // is t(i - j) + t(i + j + 1), t(m) the cosine sum of the values.
+  std::vector<double> cosine(2 * order);
+  for (std::size_t m = 0; m < 2 * order; ++m) {
+    cosine[m] = std::cos(std::numbers::pi * static_cast<double>(m) / static_cast<double>(n));
+  }
+  std::vector<double> sums(2 * order);
+  for (std::size_t m = 0; m < 2 * order; ++m) {
+    double sum = 0.5 * out.values[0];
+    for (std::size_t k = 1; k < order; ++k) {
+      sum += out.values[k] * cosine[k * m % (2 * order)];
+    }
+    sums[m] = sum / static_cast<double>(n);
+  }
+  for (std::size_t i = 0; i < order; ++i) {
+    for (std::size_t j = 0; j < order; ++j) {
+      out.elements[i * order + j] = sums[i > j ? i - j : j - i] + sums[i + j + 1];
+    }
+  }
+  std::sort(out.values.begin(), out.values.end());
+  return out;
+}
+
+KnownMatrix known_band(std::int64_t n) {
+  constexpr std::int64_t kChains = kBand / 2;
+  KnownMatrix out = {std::vector<double>(static_cast<std::size_t>(n * n), 0.0), {}};
+  double* const a = out.elements.data();
+  std::uint64_t draws = 0;
+  const auto draw = [&] { return 0.25 * random_unit(42, draws++); };
+  for (std::int64_t chain = 0; chain < std::min(kChains, n); ++chain) {
+    std::vector<double> diagonal;
+    std::vector<double> off_diagonal;
+    for (std::int64_t i = chain; i < n; i += kChains) {
+      diagonal.push_back(draw());
+      off_diagonal.push_back(draw());
+      a[i * n + i] = diagonal.back();
+      if (i + kChains < n) {
+        a[(i + kChains) * n + i] = a[i * n + i + kChains] = off_diagonal.back();
+      }
+    }
+    const auto own = reference_tridiagonal_values(diagonal, off_diagonal);
+    out.values.insert(out.values.end(), own.begin(), own.end());
+  }
+  std::sort(out.values.begin(), out.values.end());
+  // Half bandwidth 16 becomes 17 and then two more with every layer of pairs, which do not all
+  // begin alike: 31. Where only every third row begins a pair none of those meet, and it is 32.
+  constexpr std::int64_t kLayers = 9;
+  for (std::int64_t layer = 0; layer < kLayers; ++layer) {
+    const std::int64_t step = layer + 1 < kLayers ? 2 : 3;
+    for (std::int64_t i = layer % 2; i + 1 < n; i += step) {
+      const double angle = std::numbers::pi * 4.0 * draw();
+      const double c = std::cos(angle);
+      const double s = std::sin(angle);
+      const std::int64_t first = std::max<std::int64_t>(0, i - kBand - 1);
+      const std::int64_t last = std::min(n, i + kBand + 3);
+      for (std::int64_t j = first; j < last; ++j) {
+        const double x = a[i * n + j];
+        const double y = a[(i + 1) * n + j];
+        a[i * n + j] = c * x + s * y;
+        a[(i + 1) * n + j] = c * y - s * x;
+      }
+      for (std::int64_t j = first; j < last; ++j) {
+        const double x = a[j * n + i];
+        const double y = a[j * n + i + 1];
+        a[j * n + i] = c * x + s * y;
+        a[j * n + i + 1] = c * y - s * x;
+      }
+    }
+  }
+  return out;
 }
 
 }  // namespace vindex::kernels

@@ -56,6 +56,31 @@ class EncodedSample {
 /// batch x n x n: A^T A of random 2n x n matrices, the last one with a zero column and two equal.
 std::vector<double> dense_samples(std::int64_t n, std::int64_t batch);
 
+/// Symmetric n x n matrices whose eigenvalues, ascending, are known without computing any.
+struct KnownMatrix {
+  std::vector<double> elements;
+  std::vector<double> values;
+};
+/// A dense positive definite one with eigenvalues between 1/8 and 1 in the basis of the cosine
+/// transform, so that every element is a sum of two numbers.
+KnownMatrix known_dense(std::int64_t n);
+/// One of half bandwidth kBand: 16 interleaved random tridiagonal matrices, mixed by layers of
+/// rotations of neighbours. Elements within [-1, 1].
+KnownMatrix known_band(std::int64_t n);
+
+/// The lower triangle of `dense` within kBand of the diagonal, in the layout of band_layout.hpp.
+template <typename Stored>
+std::vector<Stored> band_of_dense(const std::vector<double>& dense, std::int64_t n) {
+  std::vector<Stored> band(static_cast<std::size_t>(band_elements(band_order(n))), Stored{0});
+  for (std::int64_t col = 0; col < n; ++col) {
+    for (std::int64_t row = col; row < std::min(n, col + kBand + 1); ++row) {
+      band[static_cast<std::size_t>(band_index(row, col))] =
+          static_cast<Stored>(dense[static_cast<std::size_t>(row * n + col)]);
+    }
+  }
+  return band;
+}
+
 /// batch random bands in the layout of band_layout.hpp, entries within [-1/4, 1/4].
 template <typename Stored>
 std::vector<Stored> band_samples(std::int64_t n, std::int64_t batch) {

@@ -8,8 +8,10 @@
 // by less than its rounding error, and then no two minors in a row are zero and 16 rows stay within
 // the exponents of float64.
 //
-// Where float64 runs at 1/64 of float32 (sm_89) this is the dearest stage. Pairs of float32 numbers
-// would do: about 12 passes in them from brackets found in plain float32. Not written.
+// In float32 the same, for spectra of which a reduction in float32 left no more: minors are
+// rescaled every 4 rows, small off-diagonals raised to 2^-30. What is left of float64 there are
+// conversions of what comes in and goes out, one for each entry, and comparisons are of its bits:
+// some devices (sm_89) have float64 at 1/64 of float32.
 //
 // Why not QL: a serial chain of roots and divisions. Why not divide and conquer: without vectors
 // nothing is left of what it gains. Here an eigenvalue is a thread, and a batch of matrices fills
@@ -21,6 +23,7 @@
 #include "kernels/device/launch.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <intrinsics.hpp>
 #include <limits>
@@ -29,8 +32,9 @@ namespace vindex::kernels {
 
 namespace {
 
-using device::sturm::kRowsBetweenRescales;
-using device::sturm::kTolerance;
+using device::sturm::Format;
+using device::sturm::larger_of;
+using device::sturm::magnitude;
 using device::sturm::Minors;
 using device::sturm::Point;
 using device::sturm::Row;
@@ -38,62 +42,84 @@ using device::sturm::Search;
 
 constexpr int kMaxThreads = 256;
 constexpr int kMonotoneThreads = 256;
-constexpr double kMinOffDiagonal = 0x1p-55;
+/// Rows come in multiples of both formats' rescaling intervals.
+constexpr int kRowUnit = Format<double>::kRowsBetweenRescales;
+static_assert(kRowUnit % Format<float>::kRowsBetweenRescales == 0);
 constexpr unsigned int kAll = 0xFFFFFFFFU;
 
 /// What a block knows of its matrix.
+template <typename Real>
 struct Scaled {
   int exponent;  ///< entries times 2^exponent are below 1/4 in magnitude
-  double lower, upper;
+  Real lower, upper;
 };
 
 /// A matrix as it lies in memory, and its scale.
+template <typename Real>
 struct Source {
   const double* diagonal;
   const double* off_diagonal;
   std::int64_t n;
   int exponent = 0;
 
-  __device__ double diagonal_at(std::int64_t row) const { return ldexp(diagonal[row], exponent); }
+  __device__ Real diagonal_at(std::int64_t row) const { return scaled(diagonal[row]); }
   /// Between rows `row` - 1 and `row`; 0 at both ends.
-  __device__ double coupling(std::int64_t row) const {
+  __device__ Real coupling(std::int64_t row) const {
     if (row == 0 || row == n) {
-      return 0.0;
+      return Real(0);
     }
-    return fmax(ldexp(fabs(off_diagonal[row - 1]), exponent), kMinOffDiagonal);
+    return larger_of(magnitude(scaled(off_diagonal[row - 1])), Format<Real>::kMinOffDiagonal);
   }
-  __device__ Row row(std::int64_t index) const {
-    const double off = coupling(index);
+  __device__ Row<Real> row(std::int64_t index) const {
+    const Real off = coupling(index);
     return {diagonal_at(index), off * off};
+  }
+
+ private:
+  __device__ Real scaled(double value) const {
+    if constexpr (sizeof(Real) == sizeof(float)) {
+      // The exponent as an integer; what leaves the normal numbers is far below all that counts.
+      const auto bits = std::bit_cast<std::int64_t>(value);
+      const int field = static_cast<int>(bits >> 52) & 0x7FF;
+      const std::int64_t moved = bits + (static_cast<std::int64_t>(exponent) << 52);
+      return field > 0 && field + exponent > 0 ? static_cast<float>(std::bit_cast<double>(moved))
+                                               : 0.0F;
+    } else {
+      return ldexp(value, exponent);
+    }
   }
 };
 
 /// Shared memory of a block: rows of T, the points of one multisection with both ends, and room for
 /// reductions.
+template <typename Real>
 struct Shared {
-  Row* rows;
-  Point* points;
-  double* reduction;
+  Row<Real>* rows;
+  Point<Real>* points;
+  Real* reduction;
 };
 
-__device__ Shared shared_of(int row_count, int threads) {
-  Shared shared{};
-  shared.rows = reinterpret_cast<Row*>(device::dynamic_shared());
-  shared.points = reinterpret_cast<Point*>(shared.rows + row_count);
-  shared.reduction = reinterpret_cast<double*>(shared.points + threads + 2);
+template <typename Real>
+__device__ Shared<Real> shared_of(int row_count, int threads) {
+  Shared<Real> shared{};
+  shared.rows = reinterpret_cast<Row<Real>*>(device::dynamic_shared());
+  shared.points = reinterpret_cast<Point<Real>*>(shared.rows + row_count);
+  shared.reduction = reinterpret_cast<Real*>(shared.points + threads + 2);
   return shared;
 }
 
+template <typename Real>
 std::size_t shared_bytes_of(std::int64_t row_count, int threads) {
-  return static_cast<std::size_t>(row_count) * sizeof(Row) +
-         (static_cast<std::size_t>(threads) + 2) * sizeof(Point) +
-         static_cast<std::size_t>(threads) * sizeof(double);
+  return static_cast<std::size_t>(row_count) * sizeof(Row<Real>) +
+         (static_cast<std::size_t>(threads) + 2) * sizeof(Point<Real>) +
+         static_cast<std::size_t>(threads) * sizeof(Real);
 }
 
 /// Largest of the block's values in every thread. The block's size is a multiple of 32.
-__device__ double block_max(double value, double* reduction) {
+template <typename Real>
+__device__ Real block_max(Real value, Real* reduction) {
   for (int distance = 16; distance > 0; distance /= 2) {
-    value = fmax(value, __shfl_xor_sync(kAll, value, distance));
+    value = larger_of(value, __shfl_xor_sync(kAll, value, distance));
   }
   __syncthreads();
   if (threadIdx.x % 32 == 0) {
@@ -101,42 +127,73 @@ __device__ double block_max(double value, double* reduction) {
   }
   __syncthreads();
   for (int warp = 0; warp < static_cast<int>(blockDim.x) / 32; ++warp) {
-    value = fmax(value, reduction[warp]);
+    value = larger_of(value, reduction[warp]);
   }
   return value;
 }
 
-/// Scale and Gershgorin bounds of a matrix; sets source.exponent. `largest` is NaN where an entry
-/// is not finite and 0 for a zero matrix, and then the rest is meaningless.
-__device__ Scaled scale(Source& source, double* reduction, double& largest) {
-  double magnitude = 0.0;
+/// Sign bits off, the upper half of a number of float64: exponent and 20 bits, in order of size.
+__device__ inline int upper_half(double value) {
+  return static_cast<int>(std::bit_cast<std::int64_t>(value) >> 32) & 0x7FFFFFFF;
+}
+
+/// log2 of the largest entry, as an exponent; `largest` is NaN where an entry is not finite and 0
+/// for a zero matrix, and then the rest is meaningless.
+__device__ int find_exponent(const Source<double>& source, double* reduction, double& largest) {
+  double most = 0.0;
   bool finite = true;
   for (std::int64_t i = threadIdx.x; i < source.n; i += blockDim.x) {
     const double off = i + 1 < source.n ? fabs(source.off_diagonal[i]) : 0.0;
     const double diagonal = fabs(source.diagonal[i]);
     finite = finite && isfinite(off) && isfinite(diagonal);
-    magnitude = fmax(magnitude, fmax(off, diagonal));
+    most = fmax(most, fmax(off, diagonal));
   }
-  largest = block_max(magnitude, reduction);
+  largest = block_max(most, reduction);
   if (__syncthreads_or(finite ? 0 : 1) != 0) {
     largest = std::numeric_limits<double>::quiet_NaN();
   }
-  Scaled scaled{};
+  return largest > 0.0 ? ilogb(largest) : 0;
+}
+/// A matrix of nothing but subnormal numbers counts as zero.
+__device__ int find_exponent(const Source<float>& source, float* reduction, double& largest) {
+  constexpr int kFirstNormal = 1 << 20;
+  constexpr int kInfinite = 0x7FF << 20;
+  int most = 0;
+  for (std::int64_t i = threadIdx.x; i < source.n; i += blockDim.x) {
+    const int off = i + 1 < source.n ? upper_half(source.off_diagonal[i]) : 0;
+    most = max(most, max(off, upper_half(source.diagonal[i])));
+  }
+  // Integers below 2^31 in the order of the float32 numbers with the same bits are no NaN below
+  // 0x7F800000, and half of what they are stays below.
+  most = std::bit_cast<int>(block_max(std::bit_cast<float>(most >> 1), reduction)) << 1;
+  largest = most >= kInfinite      ? std::numeric_limits<double>::quiet_NaN()
+            : most >= kFirstNormal ? 1.0
+                                   : 0.0;
+  return (most >> 20) - 1023;
+}
+
+/// Scale and Gershgorin bounds of a matrix; sets source.exponent. `largest` as find_exponent() has
+/// it.
+template <typename Real>
+__device__ Scaled<Real> scale(Source<Real>& source, Real* reduction, double& largest) {
+  const int exponent = find_exponent(source, reduction, largest);
+  Scaled<Real> scaled{};
   if (!(largest > 0.0)) {
     return scaled;
   }
   // |d| + |e| + |e'| < 3 * 2^(k+1): below 3/4 after scaling by 2^-(k+3).
-  scaled.exponent = -(ilogb(largest) + 3);
+  scaled.exponent = -(exponent + 3);
   source.exponent = scaled.exponent;
-  double lowest = -2.0;  // negated, so that both are maxima
-  double highest = -2.0;
+  Real lowest = Real(-2);  // negated, so that both are maxima
+  Real highest = Real(-2);
   for (std::int64_t i = threadIdx.x; i < source.n; i += blockDim.x) {
-    const double radius = source.coupling(i) + source.coupling(i + 1);
-    const double diagonal = source.diagonal_at(i);
-    lowest = fmax(lowest, radius - diagonal);
-    highest = fmax(highest, radius + diagonal);
+    const Real radius = source.coupling(i) + source.coupling(i + 1);
+    const Real diagonal = source.diagonal_at(i);
+    lowest = larger_of(lowest, radius - diagonal);
+    highest = larger_of(highest, radius + diagonal);
   }
-  constexpr double kMargin = 8.0 * kTolerance;
+  // Sums of Gershgorin round by a unit of 0.5 .. 1.
+  constexpr Real kMargin = sizeof(Real) == sizeof(float) ? Real(0x1p-21) : Real(0x1p-50);
   scaled.lower = -block_max(lowest, reduction) - kMargin;
   scaled.upper = block_max(highest, reduction) + kMargin;
   return scaled;
@@ -144,9 +201,10 @@ __device__ Scaled scale(Source& source, double* reduction, double& largest) {
 
 /// The thread's point at `shift`. Where T does not lie in shared memory as a whole, it passes
 /// through and the block stays together.
-template <bool kWhole>
-__device__ Point evaluate(const Source& source, Row* rows, int row_count, double shift) {
-  Minors minors;
+template <bool kWhole, typename Real>
+__device__ Point<Real> evaluate(const Source<Real>& source, Row<Real>* rows, int row_count,
+                                Real shift) {
+  Minors<Real> minors;
   if constexpr (kWhole) {
     minors.advance(rows, row_count, shift);
   } else {
@@ -165,7 +223,8 @@ __device__ Point evaluate(const Source& source, Row* rows, int row_count, double
 }
 
 /// The neighbours among points[0 .. threads + 1] between which eigenvalue `index` lies.
-__device__ int bracket(const Point* points, int threads, int index) {
+template <typename Real>
+__device__ int bracket(const Point<Real>* points, int threads, int index) {
   int low = 0;
   int high = threads + 1;
   while (high - low > 1) {
@@ -180,21 +239,25 @@ __device__ int bracket(const Point* points, int threads, int index) {
 }
 
 /// Fills points[1 .. threads] evenly between points[0] and points[threads + 1].
-template <bool kWhole>
-__device__ void multisect(const Source& source, const Shared& shared, int row_count) {
+template <bool kWhole, typename Real>
+__device__ void multisect(const Source<Real>& source, const Shared<Real>& shared, int row_count) {
   const int threads = static_cast<int>(blockDim.x);
   const int place = static_cast<int>(threadIdx.x) + 1;
-  const Point low = shared.points[0];
-  const Point high = shared.points[threads + 1];
-  const double part = static_cast<double>(place) / static_cast<double>(threads + 1);
-  Point point = evaluate<kWhole>(source, shared.rows, row_count, low.x + part * (high.x - low.x));
+  const Point<Real> low = shared.points[0];
+  const Point<Real> high = shared.points[threads + 1];
+  const Real part = static_cast<Real>(place) / static_cast<Real>(threads + 1);
+  Point<Real> point =
+      evaluate<kWhole>(source, shared.rows, row_count, low.x + part * (high.x - low.x));
   point.count = min(max(point.count, low.count), high.count);
   shared.points[place] = point;
   __syncthreads();
 }
 
-// Grid: `chunks` blocks per matrix, a thread per eigenvalue.
-template <bool kWhole>
+// Grid: `chunks` blocks per matrix. Block: up to 256 threads, one per eigenvalue. Shared memory:
+// shared_bytes_of(), 16 (float32: 8) bytes a row of T up to rows_in_shared, 24 (16) and 8 (4) a
+// thread. Bound by issue: 7 instructions for a row and a thread in float32, by the units of float64
+// in that.
+template <typename Real, bool kWhole>
 __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* diagonal,
                                                                 const double* off_diagonal,
                                                                 std::int64_t n, int row_count,
@@ -204,14 +267,14 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
   const int chunk = static_cast<int>(blockIdx.x % static_cast<unsigned int>(chunks));
   const int threads = static_cast<int>(blockDim.x);
   const int thread = static_cast<int>(threadIdx.x);
-  Source source{diagonal + matrix * n, off_diagonal + matrix * n, n};
-  const Shared shared = shared_of(row_count, threads);
+  Source<Real> source{diagonal + matrix * n, off_diagonal + matrix * n, n};
+  const Shared<Real> shared = shared_of<Real>(row_count, threads);
   double* out = values + matrix * n;
   const std::int64_t first = static_cast<std::int64_t>(chunk) * threads;
   const std::int64_t index = first + thread;
 
   double largest = 0.0;
-  const Scaled scaled = scale(source, shared.reduction, largest);
+  const Scaled<Real> scaled = scale(source, shared.reduction, largest);
   if (chunk == 0 && thread == 0) {
     failed[matrix] = largest >= 0.0 ? 0 : 1;
   }
@@ -228,8 +291,8 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
     __syncthreads();
   }
   // Outside all Gershgorin discs, so the counts are known whatever their rounding.
-  const Point low = evaluate<kWhole>(source, shared.rows, row_count, scaled.lower);
-  const Point high = evaluate<kWhole>(source, shared.rows, row_count, scaled.upper);
+  const Point<Real> low = evaluate<kWhole>(source, shared.rows, row_count, scaled.lower);
+  const Point<Real> high = evaluate<kWhole>(source, shared.rows, row_count, scaled.upper);
   if (thread == 0) {
     shared.points[0] = {low.x, low.mantissa, low.exponent, 0};
     shared.points[threads + 1] = {high.x, high.mantissa, high.exponent, static_cast<int>(n)};
@@ -238,8 +301,8 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
   multisect<kWhole>(source, shared, row_count);
   const std::int64_t end = first + threads;
   const auto last = static_cast<int>((end < n ? end : n) - 1);
-  const Point left = shared.points[bracket(shared.points, threads, static_cast<int>(first))];
-  const Point right = shared.points[bracket(shared.points, threads, last) + 1];
+  const Point<Real> left = shared.points[bracket(shared.points, threads, static_cast<int>(first))];
+  const Point<Real> right = shared.points[bracket(shared.points, threads, last) + 1];
   __syncthreads();
   if (thread == 0) {
     shared.points[0] = left;
@@ -251,7 +314,7 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
   // Threads beyond the last eigenvalue repeat it.
   const int own = index < n ? static_cast<int>(index) : last;
   const int place = bracket(shared.points, threads, own);
-  Search search;
+  Search<Real> search;
   search.start(shared.points[place], shared.points[place + 1], own);
   for (;;) {
     const int active = search.done() ? 0 : 1;
@@ -259,7 +322,7 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
     if (!go_on) {
       break;
     }
-    const Point point = evaluate<kWhole>(source, shared.rows, row_count, search.shift());
+    const Point<Real> point = evaluate<kWhole>(source, shared.rows, row_count, search.shift());
     if (active != 0) {
       search.advance(point);
     }
@@ -269,29 +332,55 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
   }
 }
 
+/// What orders values: numbers of float64, or integers in the same order.
+struct ByValue {
+  using Key = double;
+  static constexpr double kLeast = -std::numeric_limits<double>::infinity();
+  __device__ static double key(double value) { return value; }
+  __device__ static double value(double key) { return key; }
+};
+struct ByBits {
+  using Key = std::int64_t;
+  static constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  __device__ static std::int64_t key(double value) {
+    return turned(std::bit_cast<std::int64_t>(value));
+  }
+  __device__ static double value(std::int64_t key) { return std::bit_cast<double>(turned(key)); }
+  __device__ static std::int64_t turned(std::int64_t bits) {
+    return bits ^ ((bits >> 63) & std::numeric_limits<std::int64_t>::max());
+  }
+};
+
 // Neighbours in a cluster may come out of order by their rounding error: each value becomes the
-// largest up to it, and the order is turned on request. Grid: a block per matrix.
+// largest up to it, and the order is turned on request. Grid: a block per matrix. Block: 256
+// threads. Shared memory: 2 KiB. Bound by latency; a hundredth of what leads to it.
+template <typename By>
 __global__ __launch_bounds__(kMonotoneThreads) void monotone_kernel(double* values, std::int64_t n,
                                                                     bool descending) {
-  auto* maxima = reinterpret_cast<double*>(device::dynamic_shared());
+  using Key = typename By::Key;
+  auto* maxima = reinterpret_cast<Key*>(device::dynamic_shared());
   double* own = values + static_cast<std::int64_t>(blockIdx.x) * n;
   const std::int64_t length = (n + kMonotoneThreads - 1) / kMonotoneThreads;
   const std::int64_t begin = min(n, static_cast<std::int64_t>(threadIdx.x) * length);
   const std::int64_t end = min(n, begin + length);
-  double running = -std::numeric_limits<double>::infinity();
+  Key running = By::kLeast;
   for (std::int64_t i = begin; i < end; ++i) {
-    running = fmax(running, own[i]);
+    const Key key = By::key(own[i]);
+    running = key > running ? key : running;
   }
   maxima[threadIdx.x] = running;
   __syncthreads();
-  running = -std::numeric_limits<double>::infinity();
+  running = By::kLeast;
   for (unsigned int i = 0; i < threadIdx.x; ++i) {
-    running = fmax(running, maxima[i]);
+    running = maxima[i] > running ? maxima[i] : running;
   }
   for (std::int64_t i = begin; i < end; ++i) {
-    // Not fmax, which would lose a NaN.
-    running = own[i] > running ? own[i] : running;
-    own[i] = own[i] < running ? running : own[i];
+    // A NaN of float64 is neither more nor less, and stays.
+    const Key key = By::key(own[i]);
+    running = key > running ? key : running;
+    if (key < running) {
+      own[i] = By::value(running);
+    }
   }
   if (!descending) {
     return;
@@ -304,14 +393,13 @@ __global__ __launch_bounds__(kMonotoneThreads) void monotone_kernel(double* valu
   }
 }
 
-}  // namespace
-
-void tridiagonal_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
-                        std::int64_t batch, ValueOrder order, double* values, int* failed,
-                        cudaStream_t stream, std::int64_t rows_in_shared) {
+template <typename Real, typename By>
+void find_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
+                 std::int64_t batch, ValueOrder order, double* values, int* failed,
+                 cudaStream_t stream, std::int64_t rows_in_shared) {
   expects(n >= 0 && batch >= 0, "sizes of a batch of tridiagonal matrices");
   // Pieces of whole rescaling intervals leave every bit as it is.
-  expects(rows_in_shared > 0 && rows_in_shared % kRowsBetweenRescales == 0 &&
+  expects(rows_in_shared > 0 && rows_in_shared % kRowUnit == 0 &&
               rows_in_shared <= kTridiagonalRowsInShared,
           "rows in shared memory");
   if (n == 0 || batch == 0) {
@@ -323,12 +411,29 @@ void tridiagonal_values(const double* diagonal, const double* off_diagonal, std:
               batch <= std::numeric_limits<std::int32_t>::max() / chunks,
           "a batch of tridiagonal matrices that fits one grid");
   const std::int64_t rows = std::min(n, rows_in_shared);
-  launch(n <= rows_in_shared ? values_kernel<true> : values_kernel<false>,
+  launch(n <= rows_in_shared ? values_kernel<Real, true> : values_kernel<Real, false>,
          dim3(static_cast<unsigned int>(batch * chunks)), dim3(static_cast<unsigned int>(threads)),
-         shared_bytes_of(rows, threads), stream, diagonal, off_diagonal, n, static_cast<int>(rows),
-         static_cast<int>(chunks), values, failed);
-  launch(monotone_kernel, dim3(static_cast<unsigned int>(batch)), dim3(kMonotoneThreads),
-         kMonotoneThreads * sizeof(double), stream, values, n, order == ValueOrder::kDescending);
+         shared_bytes_of<Real>(rows, threads), stream, diagonal, off_diagonal, n,
+         static_cast<int>(rows), static_cast<int>(chunks), values, failed);
+  launch(monotone_kernel<By>, dim3(static_cast<unsigned int>(batch)), dim3(kMonotoneThreads),
+         kMonotoneThreads * sizeof(typename By::Key), stream, values, n,
+         order == ValueOrder::kDescending);
+}
+
+}  // namespace
+
+void tridiagonal_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
+                        std::int64_t batch, ValueOrder order, double* values, int* failed,
+                        cudaStream_t stream, std::int64_t rows_in_shared) {
+  find_values<double, ByValue>(diagonal, off_diagonal, n, batch, order, values, failed, stream,
+                               rows_in_shared);
+}
+
+void tridiagonal_values32(const double* diagonal, const double* off_diagonal, std::int64_t n,
+                          std::int64_t batch, ValueOrder order, double* values, int* failed,
+                          cudaStream_t stream, std::int64_t rows_in_shared) {
+  find_values<float, ByBits>(diagonal, off_diagonal, n, batch, order, values, failed, stream,
+                             rows_in_shared);
 }
 
 }  // namespace vindex::kernels

@@ -1,5 +1,5 @@
 // Owns the third stage of the symmetric eigenvalue problem on the device: all eigenvalues of a
-// batch of tridiagonal matrices in float64, a thread per eigenvalue.
+// batch of tridiagonal matrices in float64 or float32, a thread per eigenvalue.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -33,5 +33,16 @@ void tridiagonal_values(const double* diagonal, const double* off_diagonal, std:
                         std::int64_t batch, ValueOrder order, double* values, int* failed,
                         cudaStream_t stream,
                         std::int64_t rows_in_shared = kTridiagonalRowsInShared);
+
+/// The same in float32, for matrices whose entries are float32 numbers or might as well be; values
+/// come as float64 numbers.
+///
+/// Accuracy  absolute error 2^-23 times ||T|| at most, a third of that rms, clusters and zeros
+///           included; of what the smallest rows of a graded T hold, relative to those.
+/// Range     as above, but that entries below 2^-120 of the largest count as zero.
+void tridiagonal_values32(const double* diagonal, const double* off_diagonal, std::int64_t n,
+                          std::int64_t batch, ValueOrder order, double* values, int* failed,
+                          cudaStream_t stream,
+                          std::int64_t rows_in_shared = kTridiagonalRowsInShared);
 
 }  // namespace vindex::kernels

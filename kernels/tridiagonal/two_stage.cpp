@@ -1,6 +1,5 @@
 // Owns the order of the three stages and the memory between them. The band is in the precision of
-// the reduction, the chase in float64 wherever the device has that: n sweeps pass over every
-// element, and their rounding would exceed all that came before.
+// the reduction, what is behind it in what precision.hpp says.
 #include "two_stage.hpp"
 
 #include "kernels/band/band_reduction.hpp"
@@ -10,12 +9,6 @@ namespace vindex::kernels {
 
 namespace {
 
-/// Compute capabilities with float64 units for more than compatibility.
-bool has_fast_float64(const DeviceTraits& device) {
-  return (device.major == 8 && device.minor == 0) || device.major == 9 ||
-         (device.major == 10 && device.minor == 0);
-}
-
 /// What is to be known of the bands before the chase destroys them.
 template <typename Real>
 void keep_bands(const TwoStagePlan& plan, const TwoStageArrays& arrays, const DeviceValues& out,
@@ -23,7 +16,7 @@ void keep_bands(const TwoStagePlan& plan, const TwoStageArrays& arrays, const De
   const auto* bands = static_cast<const Real*>(arrays.bands);
   const std::int64_t order = plan.band.order;
   sum_passes(bands, order, plan.batch, out.passes, stream);
-  if (plan.keeps_factor) {
+  if (plan.keeps_bands()) {
     check(
         cudaMemcpyAsync(arrays.kept_bands, bands,
                         static_cast<std::size_t>(plan.batch * band_elements(order)) * sizeof(Real),
@@ -33,15 +26,15 @@ void keep_bands(const TwoStagePlan& plan, const TwoStageArrays& arrays, const De
 
 /// From bands to tridiagonal matrices, by one of two kernels.
 template <typename Real, typename Stored, typename Former, typename Shared>
-void chase(const TwoStagePlan& plan, const TwoStageArrays& arrays, Stored* bands, Former former,
-           Shared shared, cudaStream_t stream) {
+void chase(const TwoStagePlan& plan, const TwoStageArrays& arrays, Stored* bands,
+           const ChaseShape& shape, Former former, Shared shared, cudaStream_t stream) {
   const Range range("chase");
   if (plan.shared_chase) {
     shared(bands, plan.p, plan.batch,
            chase_plan(plan.p, plan.batch, sizeof(Stored), sizeof(Real), plan.chase_device),
            arrays.chase_flags, arrays.diagonal, arrays.off_diagonal, stream, kChasePatience);
   } else {
-    former(bands, plan.p, plan.batch, plan.chase, arrays.diagonal, arrays.off_diagonal, stream);
+    former(bands, plan.p, plan.batch, shape, arrays.diagonal, arrays.off_diagonal, stream);
   }
 }
 
@@ -49,25 +42,27 @@ void tridiagonal_to_values(const KernelTable& kernels, const TwoStagePlan& plan,
                            const TwoStageArrays& arrays, const DeviceValues& out,
                            cudaStream_t stream) {
   const Range range("values");
-  kernels.values(arrays.diagonal, arrays.off_diagonal, plan.p, plan.batch, ValueOrder::kDescending,
-                 out.values, out.failed, stream, kTridiagonalRowsInShared);
+  const auto values = plan.stages.values32 ? kernels.values32 : kernels.values;
+  values(arrays.diagonal, arrays.off_diagonal, plan.p, plan.batch, ValueOrder::kDescending,
+         out.values, out.failed, stream, kTridiagonalRowsInShared);
 }
 
 }  // namespace
 
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            bool keeps_factor, const DeviceTraits& device,
-                            const NewerKernels& newer) {
+                            bool keeps_factor, const StagePrecision& stages,
+                            const DeviceTraits& device, const NewerKernels& newer) {
   TwoStagePlan plan;
   plan.p = p;
   plan.batch = batch;
   plan.is_float32 = is_float32;
   plan.keeps_factor = keeps_factor;
-  plan.chase_in_float32 = is_float32 && !has_fast_float64(device);
+  plan.stages = is_float32 ? stages : StagePrecision{};
   plan.band = is_float32 ? plan_band_reduction<float>(band_order(p), band, device.shared_bytes)
                          : plan_band_reduction<double>(band_order(p), band, device.shared_bytes);
+  plan.wide_chase = chase_shape(device.shared_bytes, sizeof(double));
   plan.chase =
-      chase_shape(device.shared_bytes, plan.chase_in_float32 ? sizeof(float) : sizeof(double));
+      plan.stages.chase32 ? chase_shape(device.shared_bytes, sizeof(float)) : plan.wide_chase;
   plan.shared_chase = newer.shared_chase;
   plan.chase_device = {.shared_bytes = device.shared_bytes,
                        .multiprocessors = device.multiprocessors};
@@ -80,7 +75,7 @@ TwoStageArrays::TwoStageArrays(const TwoStagePlan& plan, Arena& memory) {
                            : static_cast<void*>(memory.take<double>(elements));
   };
   bands = take(plan.batch * chase_elements(plan.p));
-  kept_bands = plan.keeps_factor ? take(plan.batch * band_elements(plan.band.order)) : nullptr;
+  kept_bands = plan.keeps_bands() ? take(plan.batch * band_elements(plan.band.order)) : nullptr;
   workspace = memory.take<unsigned char>(
       plan.batch * static_cast<std::int64_t>(plan.band.workspace_bytes_per_matrix));
   diagonal = memory.take<double>(plan.batch * plan.p);
@@ -100,10 +95,11 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
         stream);
     keep_bands<float>(plan, arrays, out, stream);
   }
-  if (plan.chase_in_float32) {
-    chase<float>(plan, arrays, bands, kernels.chase32, kernels.shared_chase32, stream);
+  if (plan.stages.chase32) {
+    chase<float>(plan, arrays, bands, plan.chase, kernels.chase32, kernels.shared_chase32, stream);
   } else {
-    chase<double>(plan, arrays, bands, kernels.chase32_in_64, kernels.shared_chase32_in_64, stream);
+    chase<double>(plan, arrays, bands, plan.chase, kernels.chase32_in_64,
+                  kernels.shared_chase32_in_64, stream);
   }
   tridiagonal_to_values(kernels, plan, arrays, out, stream);
 }
@@ -120,8 +116,29 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, doub
         stream);
     keep_bands<double>(plan, arrays, out, stream);
   }
-  chase<double>(plan, arrays, bands, kernels.chase64, kernels.shared_chase64, stream);
+  chase<double>(plan, arrays, bands, plan.chase, kernels.chase64, kernels.shared_chase64, stream);
   tridiagonal_to_values(kernels, plan, arrays, out, stream);
+}
+
+void stages_in_float64(const KernelTable& kernels, const TwoStagePlan& plan,
+                       const TwoStageArrays& arrays, std::span<const std::int64_t> positions,
+                       const DeviceValues& out, cudaStream_t stream) {
+  expects(plan.is_float32 && plan.keeps_bands() && std::ssize(positions) <= plan.batch,
+          "float32 bands that were kept");
+  const std::int64_t elements = chase_elements(plan.p);
+  auto* bands = static_cast<float*>(arrays.bands);
+  const auto* kept = static_cast<const float*>(arrays.kept_bands);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    check(cudaMemcpyAsync(
+        bands + static_cast<std::int64_t>(i) * elements, kept + positions[i] * elements,
+        static_cast<std::size_t>(elements) * sizeof(float), cudaMemcpyDeviceToDevice, stream));
+  }
+  TwoStagePlan wide = plan;
+  wide.batch = std::ssize(positions);
+  wide.stages = {};
+  chase<double>(wide, arrays, bands, wide.wide_chase, kernels.chase32_in_64,
+                kernels.shared_chase32_in_64, stream);
+  tridiagonal_to_values(kernels, wide, arrays, out, stream);
 }
 
 }  // namespace vindex::kernels

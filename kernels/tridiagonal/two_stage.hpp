@@ -2,11 +2,14 @@
 // reduction, bulge chasing, bisection, one after the other on a stream.
 #pragma once
 
+#include "precision.hpp"
+
 #include "kernels/device/handles.hpp"
 #include "kernels/route/cuda_route.hpp"
 #include "kernels/route/kernel_table.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace vindex::kernels {
 
@@ -23,16 +26,19 @@ struct TwoStagePlan {
   std::int64_t p = 0;
   std::int64_t batch = 0;
   bool is_float32 = false;
-  bool chase_in_float32 = false;  ///< where float64 runs at 1/64 of float32
-  bool keeps_factor = false;      ///< bands and the factors that led to them stay, for a tail
+  StagePrecision stages;      ///< behind a band of float32
+  bool keeps_factor = false;  ///< bands and the factors that led to them stay, for a tail
   BandPlan band;
   ChaseShape chase;
   bool shared_chase = false;  ///< in place of `chase`, planned for the batch when it is there
   ChaseDevice chase_device;
+  ChaseShape wide_chase;  ///< in float64
+  /// Bands stay: for a tail, or for stages in float64 where those in float32 are not enough.
+  bool keeps_bands() const { return keeps_factor || stages.any(); }
 };
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            bool keeps_factor, const DeviceTraits& device,
-                            const NewerKernels& newer = {});
+                            bool keeps_factor, const StagePrecision& stages,
+                            const DeviceTraits& device, const NewerKernels& newer = {});
 
 /// Scratch arrays, cut from memory that nothing else uses meanwhile.
 struct TwoStageArrays {
@@ -55,5 +61,12 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, double* matrices,
                       const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
                       cudaStream_t stream);
+
+/// The stages behind the band once more, in float64, for the matrices at `positions` of a float32
+/// batch whose bands were kept; their eigenvalues become the first of `out`, in that order. The
+/// kept bands stay. Ordered on `stream`; does not wait.
+void stages_in_float64(const KernelTable& kernels, const TwoStagePlan& plan,
+                       const TwoStageArrays& arrays, std::span<const std::int64_t> positions,
+                       const DeviceValues& out, cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -1,5 +1,7 @@
 #include "emulated_backend.hpp"
 
+#include "kernels/route/self_test.hpp"
+
 #include <stdexcept>
 #include <string>
 
@@ -7,6 +9,11 @@ extern "C" vindex::measure::Backend* vindex_make_cuda_backend(std::int32_t devic
                                                               std::string* why);
 
 namespace vindex::test {
+
+namespace {
+/// The order of the larger inputs of self-tests, which would take half a minute as on a device.
+[[maybe_unused]] const std::int64_t kSmallTrials = kernels::trial_order = 161;
+}  // namespace
 
 std::unique_ptr<measure::Backend> make_emulated_cuda_backend() {
   std::string why;

@@ -98,6 +98,21 @@ TEST(BatchMemory, TailsAreWantedWhereTheirKernelsAreTrusted) {
   EXPECT_LT(device_bytes(task, {.batch = 16, .wide = 8}), with);
 }
 
+TEST(BatchMemory, BandsAreKeptWhereStagesInFloat32MayNotBeEnough) {
+  BatchTask task = expert(7168, 2048, true);
+  task.routes.keeps_factor = false;
+  const BatchSizes sizes = {.batch = 16, .wide = 1};
+  const std::uint64_t former = arena_bytes(task, sizes);
+  task.routes.newer.chase32 = true;
+  const auto bands = static_cast<std::uint64_t>(16 * band_elements(2048)) * sizeof(float);
+  EXPECT_GE(arena_bytes(task, sizes), former + bands);
+  EXPECT_LT(arena_bytes(task, sizes), former + bands + 4096);
+  task.routes.keeps_factor = true;
+  const std::uint64_t kept = arena_bytes(task, sizes);
+  task.routes.newer = {};
+  EXPECT_EQ(arena_bytes(task, sizes), kept) << "a tail keeps them anyway";
+}
+
 TEST(LaneAccount, WhatEarlierShapesLeftMakesRoom) {
   const DeviceDemand tall = {.encoded = 40, .results = 1, .arena = 30, .library = 5, .ends = 10};
   const DeviceDemand wide = {.encoded = 10, .results = 2, .arena = 60, .library = 5, .ends = 12};

@@ -240,6 +240,8 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
                                                     grams(" by mma.sync") + comma + sliced);
 }
 
+constexpr const char* kChase32 = "bulge chasing in float32";
+constexpr const char* kValues32 = "bisection in float32";
 constexpr const char* kOperands = "operands of fp8 by the device's conversions";
 constexpr const char* kCodes = "gram in float64 of fp8 codes by int8 products";
 constexpr const char* kShared = "bulge chasing by several blocks";
@@ -256,8 +258,9 @@ TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
   for (const DeviceTraits& device : {kHopper, kAda}) {
     for (const char* wish : {"auto", "two-stage+band-plain"}) {
       EXPECT_EQ(newer_trials(wish, Mode::kDefault, device),
-                joined({kOperands, kCodes, kWide, kShared}));
-      EXPECT_EQ(newer_trials(wish, Mode::kFast, device), joined({kOperands, kShared}));
+                joined({kChase32, kValues32, kOperands, kCodes, kWide, kShared}));
+      EXPECT_EQ(newer_trials(wish, Mode::kFast, device),
+                joined({kChase32, kValues32, kOperands, kShared}));
       EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), joined({kCodes, kShared}));
     }
     for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {

@@ -100,6 +100,28 @@ void counted_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream
   add_sliced_gram(task, workspace, stream);
 }
 
+/// Right but for a part in 10^5, and only where there are several strips or groups of sweeps.
+void slightly_wrong_chase32(float* bands, std::int64_t n, std::int64_t batch,
+                            const ChaseShape& shape, double* diagonal, double* off_diagonal,
+                            cudaStream_t stream) {
+  chase_bands<float, float>(bands, n, batch, shape, diagonal, off_diagonal, stream);
+  if (n < 100) {
+    return;
+  }
+  check(cudaStreamSynchronize(stream));
+  double value = 0.0;
+  check(cudaMemcpy(&value, diagonal + 130, sizeof value, cudaMemcpyDeviceToHost));
+  value += 1e-5;
+  check(cudaMemcpy(diagonal + 130, &value, sizeof value, cudaMemcpyHostToDevice));
+}
+
+void wrong_values32(const double* diagonal, const double* off_diagonal, std::int64_t n,
+                    std::int64_t batch, ValueOrder order, double* values, int* failed,
+                    cudaStream_t stream, std::int64_t rows) {
+  tridiagonal_values32(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
+  check(cudaMemcpyAsync(values + 5, values + 6, sizeof(double), cudaMemcpyDeviceToDevice, stream));
+}
+
 /// Twice the Gram: an addition that should have been an assignment.
 void wrong_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream_t stream) {
   SlicedGramTask again = task;
@@ -162,7 +184,16 @@ struct SmallMatrix {
   }
 };
 
+/// Self-tests as on a device while it lives.
+struct FullTrials {
+  FullTrials() { trial_order = 545; }
+  ~FullTrials() { trial_order = kEmulatedTrialOrder; }
+  FullTrials(const FullTrials&) = delete;
+  FullTrials& operator=(const FullTrials&) = delete;
+};
+
 TEST(SelfTests, SoundKernelsPassAndSayByHowMuch) {
+  const FullTrials full;
   const auto results = tests_of({}, every_trial());
   EXPECT_EQ(results.size(), every_trial().size());
   for (const SelfTest& test : results) {
@@ -182,6 +213,8 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   table.values = wrong_values;
   table.wide_back_transform32 = wrong_wide_turn;
   table.code_grams = unrounded_code_grams;
+  table.chase32 = slightly_wrong_chase32;
+  table.values32 = wrong_values32;
   for (const SelfTest& test : tests_of(table, every_trial())) {
     EXPECT_EQ(test.passed, test.trial.kernel == KernelUnderTest::kLibraryEigen)
         << trial_name(test.trial) << ": " << test.detail;

@@ -150,6 +150,37 @@ TEST(SpectrumError, RoundingGrowsWithItsPartsAndScalesWithTheWeights) {
   EXPECT_EQ(passes_norm_squared(1, 2.0), 0.0);
 }
 
+// Sweeps round what passes leave, 32 of them to a pass, and say nothing where float64 does both.
+TEST(SpectrumError, AChaseAndSturmCountsAddWhatTheyRound) {
+  constexpr double kUnit = 0x1p-24;
+  const GramNorms norms = {
+      .sum_squares = 100.0, .gram_norm_squared = 50.0, .passes_norm_squared = 400.0};
+  const GramArithmetic silent = {.unit = 0.0, .reduction_unit = 0.0};
+  GramArithmetic chased = silent;
+  chased.chase = kChase32;
+  const Rounding chase = gram_rounding(chased, 1024, 4096, norms);
+  EXPECT_NEAR(chase.entry, kUnit * std::sqrt(3.5 * 32.0 * 400.0) / 1024.0, 1e-6 * chase.entry);
+  chased.chase = stored_chase32(7);
+  const Rounding stored = gram_rounding(chased, 1024, 4096, norms);
+  EXPECT_NEAR(stored.entry, std::sqrt(0.32 / 7.0 / 3.5) * chase.entry, 1e-6 * chase.entry);
+  const Rounding former = gram_rounding({}, 1024, 4096, norms);
+  chased = {};
+  chased.chase = kChase32;
+  chased.values_unit = kUnit;
+  const Rounding all = gram_rounding(chased, 1024, 4096, norms);
+  EXPECT_NEAR(all.entry, std::hypot(former.entry, chase.entry), 1e-6 * all.entry);
+  EXPECT_GT(all.relative, former.relative);
+  EXPECT_EQ(former.counts, 0.0);
+  EXPECT_EQ(former.counts_relative, 0.0);
+  const std::vector<double> sigma = {3.0, 0.1};
+  Rounding counts = {.entry = 0.0, .counts_relative = 1e-6, .counts = 1e-5};
+  const std::vector<double> errors = eigenvalue_errors(sigma, counts);
+  EXPECT_NEAR(errors[1], 9e-6 + 1e-5, 1e-12) << "of every value";
+  EXPECT_GE(matrix_error(2, 3.0, counts), errors[0]);
+  EXPECT_GE(matrix_error_parts(2, 3.0, counts).each, 9e-6 + 1e-5);
+  EXPECT_NEAR(largest_errors(std::vector<double>{9.0}, 2, counts)[0], errors[0], 1e-12);
+}
+
 // A diagonal Gram keeps rounding of its largest entry on one value; one whose diagonal is as flat
 // as that of eigenvectors in any direction does not, and one between them in proportion.
 TEST(SpectrumError, LinesOfUnequalNormAnswerForTheStrongestOne) {

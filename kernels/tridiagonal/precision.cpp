@@ -1,0 +1,115 @@
+// Owns the reasons. A float32 chase rounds every entry once per sweep and side, which makes its
+// error some three times that of the float32 reduction before it and two orders of magnitude less
+// than what is promised of noise: 0.04 of it at most, of all spectra with a condition up to 100
+// that are no clusters 0.15 but for relative promises of their smallest values, which are the ones
+// that may_stand() sees. Where noise itself has values near zero, because the shape is square or
+// nearly so, the smallest values of nearly every matrix would be computed twice.
+#include "precision.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vindex::kernels {
+namespace {
+
+constexpr double kUnit32 = 0x1p-24;
+
+/// Of a promise, what is answered for: errors that occur are at most a quarter of those
+/// (tests/kernels/stage_accuracy_long_test.cpp).
+constexpr double kShare = 1.0;
+/// Errors that grow by less than this through float32 stages are not theirs.
+constexpr double kGrowth = 1.25;
+
+/// A situation in which doubt always asks for a step, as without --no-escalate.
+measure::Situation with_escalation(measure::Situation situation) {
+  situation.escalate = true;
+  return situation;
+}
+
+}  // namespace
+
+bool has_fast_float64(const DeviceTraits& device) {
+  return (device.major == 8 && device.minor == 0) || device.major == 9 ||
+         (device.major == 10 && device.minor == 0);
+}
+
+measure::GramArithmetic with_stages(measure::GramArithmetic gram, bool is_float32,
+                                    const StagePrecision& stages, int sweeps) {
+  if (!is_float32) {
+    gram.chase = {.unit = 0x1p-53, .roundings = measure::kChase32.roundings};
+    return gram;
+  }
+  gram.chase = stages.chase32 ? measure::kChase32 : measure::stored_chase32(sweeps);
+  gram.values_unit = stages.values32 ? kUnit32 : 0.0;
+  return gram;
+}
+
+double share_of_noise(std::int64_t rows, std::int64_t cols, const StagePrecision& stages) {
+  const auto p = static_cast<double>(std::min(rows, cols));
+  const auto n = static_cast<double>(std::max(rows, cols));
+  // In units of s_1^2 = (sqrt(n) + sqrt(p))^2; sums of squares and fourth powers of noise.
+  const double largest = std::pow(std::sqrt(n) + std::sqrt(p), 2.0);
+  measure::GramNorms norms = {.sum_squares = p * n / largest,
+                              .gram_norm_squared = p * n * (n + p) / (largest * largest)};
+  norms.passes_norm_squared =
+      measure::passes_norm_squared(static_cast<std::int64_t>(p), norms.gram_norm_squared);
+  const measure::Rounding rounding =
+      measure::gram_rounding(with_stages({.unit = 0.0, .reduction_unit = 0.0}, true, stages, 1),
+                             static_cast<std::int64_t>(p), static_cast<std::int64_t>(n), norms);
+  const double smallest = 1.0 / measure::noise_condition(rows, cols);
+  const bool is_modest = smallest * measure::kModestCondition >= 1.0;
+  double share = 0.0;
+  // No more than a few values of noise lie within such errors of each other.
+  for (const double s : {1.0, smallest}) {
+    const double error = measure::root_error(
+        s, measure::largest_errors(std::vector<double>{s * s}, 1, rounding).front());
+    const std::size_t place = s == 1.0 ? 0 : static_cast<std::size_t>(p) - 1;
+    share = std::max(share, error / measure::promised_error(place, s, 1.0, is_modest));
+  }
+  return share;
+}
+
+StagePrecision choose_stages(const StageTask& task) {
+  if (!task.is_float32) {
+    return {};
+  }
+  const bool is_slow = !has_fast_float64(task.device);
+  const auto may = [&](const StagePrecision& stages) {
+    return is_slow || task.is_fast || share_of_noise(task.rows, task.cols, stages) <= kShare;
+  };
+  StagePrecision stages;
+  stages.chase32 = (task.newer.chase32 || is_slow) && may({.chase32 = true});
+  stages.values32 = task.newer.values32 && may({.chase32 = stages.chase32, .values32 = true});
+  return stages;
+}
+
+bool may_stand(const measure::Finding& found, const measure::Rounding& before,
+               const measure::Situation& situation, bool is_draw) {
+  const measure::Situation asked = with_escalation(situation);
+  measure::MatrixReport report;
+  const measure::Verdict verdict =
+      is_draw ? measure::judge_draw(found, asked) : measure::judge(found, asked, report);
+  if (verdict.next) {
+    return false;
+  }
+  if (is_draw || situation.mode == measure::Mode::kFast || found.sigma.empty() ||
+      !(found.sigma.front() > 0.0)) {
+    return true;
+  }
+  measure::Finding wide = found;
+  wide.rounding = before;
+  const std::vector<double> errors = measure::sigma_errors(found, asked);
+  const std::vector<double> others = measure::sigma_errors(wide, asked);
+  const bool is_modest = measure::is_modest(found);
+  const std::size_t count = found.sigma.size() - static_cast<std::size_t>(found.zero_rows);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double promised =
+        measure::promised_error(i, found.sigma[i], found.sigma.front(), is_modest);
+    if (errors[i] > kShare * promised && errors[i] > kGrowth * others[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace vindex::kernels
