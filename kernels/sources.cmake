@@ -12,6 +12,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/wide_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
+  ${CMAKE_CURRENT_LIST_DIR}/decode/decode_wide.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/device/device_errors.cpp
@@ -46,6 +47,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_steps.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_tail.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_together.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_top.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp

@@ -165,7 +165,13 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
       check(cudaMemsetAsync(phase.grams, 0,
                             static_cast<std::size_t>(count * elements) * sizeof(double), stream()));
     }
-    for (std::size_t i = first; i < last; ++i) {
+    const bool is_together = phase.together > 1 && !flip;
+    if (is_together) {
+      form_grams64_together({which.begin() + static_cast<std::ptrdiff_t>(first),
+                             which.begin() + static_cast<std::ptrdiff_t>(last)},
+                            phase, results.moments);
+    }
+    for (std::size_t i = is_together ? last : first; i < last; ++i) {
       batch_.upload(which[i] + 1);
       const Range range("decode and gram");
       const StageClock::Span span(gram_clock_, stream());

@@ -139,6 +139,7 @@ class BatchSolver {
                     void* workspace, std::size_t workspace_bytes, GramFacts* facts);
   void form_gram64(std::size_t index, SignDraw flip, const Float64Phase& phase, double* gram,
                    RawMoments* moments);
+  void form_grams64_together(const Indices& which, const Float64Phase& phase, RawMoments* moments);
   BatchResults download(std::int64_t batch);
   std::vector<Finding> facts_in(const BatchResults& results, const SpectrumRoute& route,
                                 std::size_t count) const;
