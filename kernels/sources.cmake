@@ -14,6 +14,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase_plan.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
+  ${CMAKE_CURRENT_LIST_DIR}/decode/decode_wide.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/device/device_errors.cpp
@@ -54,6 +55,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_steps.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_tail.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/batch/batch_together.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_top.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp

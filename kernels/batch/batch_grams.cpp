@@ -1,5 +1,5 @@
 // The float64 Gram matrices of a part of a batch: of E4M3 codes several at once (code_slices.hpp),
-// else of decoded weights one by one.
+// of other small matrices too (batch_together.cpp), else of decoded weights one by one.
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"
@@ -15,6 +15,10 @@ void BatchSolver::form_grams64(const Indices& which, SignDraw flip, const Float6
   const auto most =
       static_cast<std::size_t>(task_.codes_at_once(static_cast<std::int64_t>(which.size())));
   rounded_codes_.assign(which.size(), false);
+  if (most == 0 && phase.together > 1 && !flip) {
+    form_grams64_together(which, phase, moments);
+    return;
+  }
   std::vector<decode::DecodeView> views;
   std::vector<std::uint64_t> keys;
   for (std::size_t first = 0; first < which.size();) {

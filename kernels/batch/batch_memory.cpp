@@ -1,6 +1,7 @@
 #include "batch_memory.hpp"
 
 #include "core/integers.hpp"
+#include "kernels/decode/decode_wide.hpp"
 #include "kernels/gram/code_slices.hpp"
 #include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/tail_solver.hpp"
@@ -99,6 +100,20 @@ std::int64_t BatchTask::eigen_piece(std::int64_t count) const {
   return device.multiprocessors > 0 ? std::min<std::int64_t>(count, device.multiprocessors) : count;
 }
 
+std::int64_t BatchTask::grams_together() const {
+  // A product of one such matrix has fewer tiles than a device has multiprocessors; of 1024 x 1024
+  // weights 16 in float64 take 128 MiB.
+  constexpr std::int64_t kMaxBytes = 128LL << 20U;
+  constexpr std::int64_t kWorthwhile = 8;
+  if (routes.sliced_gram || chunk_count() > 1) {
+    return 1;
+  }
+  const std::int64_t bytes =
+      std::max<std::int64_t>(1, rows * cols) * static_cast<std::int64_t>(sizeof(double));
+  const std::int64_t fitting = std::min(kMaxBytes / bytes, kDecodedTogether);
+  return fitting >= kWorthwhile ? fitting : 1;
+}
+
 std::int64_t BatchTask::projected_at_once(std::int64_t count) const {
   constexpr std::int64_t kMax = 16;
   constexpr std::int64_t kMaxBytes = 2LL << 30U;
@@ -175,13 +190,17 @@ WeightPhase::WeightPhase(const Float64Phase& phase) : decoded(phase.decoded), wi
 
 Float64Phase::Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
                            Arena& memory)
-    : decoded(memory.take<float>(task.chunk_rows() * task.cols)),
-      wide(memory.take<double>((task.row_chunks() ? task.chunk_rows() : task.rows) * task.cols)),
+    : together(task.grams_together()),
+      decoded(memory.take<float>(task.chunk_rows() * task.cols)),
+      wide(memory.take<double>(together * (task.row_chunks() ? task.chunk_rows() : task.rows) *
+                               task.cols)),
+      sum_parts(memory.take<RawMoments>(
+          together > 1 ? together * wide_sum_parts(task.rows, task.cols) : 0)),
       scratch(nullptr),
       scratch_bytes(moments_scratch_bytes(task.chunk_rows() * task.cols)),
       slices(memory.take<unsigned char>(task.slice_bytes(count))),
       leading(route.solver == SolverChoice::kTwoStage ? band_order(task.p()) : task.p()),
-      grams(memory.take<double>(count * leading * leading)),
+      grams(memory.take<double>(ceil_divide(count, together) * together * leading * leading)),
       symmetric_workspace(memory.take<unsigned char>(
           static_cast<std::int64_t>(complete_symmetric_bytes(task.p(), count)))) {
   scratch = memory.take<unsigned char>(static_cast<std::int64_t>(scratch_bytes));

@@ -47,6 +47,9 @@ struct BatchTask {
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
   std::int64_t eigen_piece(std::int64_t count) const;
+  /// Matrices whose float64 Grams are formed by one product; depends on the shape alone, as bits
+  /// may depend on it. 1: each by its own, in chunks.
+  std::int64_t grams_together() const;
   /// Of `count` matrices, how many a projection of `fast` takes at once in float64.
   std::int64_t projected_at_once(std::int64_t count) const;
 };
@@ -93,13 +96,15 @@ struct Float32Phase {
 struct Float64Phase {
   Float64Phase(const BatchTask& task, const SpectrumRoute& route, std::int64_t count,
                Arena& memory);
-  float* decoded;  ///< [chunk_rows][cols]
-  double* wide;    ///< the same, or the whole matrix where the long side is the columns
-  void* scratch;   ///< of the moments
+  std::int64_t together;  ///< BatchTask::grams_together()
+  float* decoded;         ///< [chunk_rows][cols]
+  double* wide;  ///< the same, or the whole matrix where the long side is the columns; `together`
+  RawMoments* sum_parts;  ///< of as many
+  void* scratch;          ///< of the moments
   std::size_t scratch_bytes;
   void* slices;          ///< of weights, where their Gram is formed by int8 products
   std::int64_t leading;  ///< of a Gram matrix: p, or padded for the band reduction
-  double* grams;
+  double* grams;         ///< with room for a multiple of `together`
   void* symmetric_workspace;
   TwoStagePlan plan;  ///< of the two-stage route alone
   TwoStageArrays solver;

@@ -147,6 +147,7 @@ class BatchSolver {
                      std::vector<Finding>& found);
   measure::Rounding gram_rounding_of(const SpectrumRoute& route, const StagePrecision& stages,
                                      bool has_rounded_codes, const measure::GramNorms& norms) const;
+  void form_grams64_together(const Indices& which, const Float64Phase& phase, RawMoments* moments);
   BatchResults download(std::int64_t batch);
   std::vector<Finding> facts_in(const BatchResults& results, const SpectrumRoute& route,
                                 std::size_t count) const;

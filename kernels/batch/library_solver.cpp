@@ -43,6 +43,19 @@ void add_gram(SolverLane& lane, const double* slab, bool over_rows, std::int64_t
                     gram, blas_size(leading)));
 }
 
+void form_grams_together(SolverLane& lane, const double* slabs, bool over_rows, std::int64_t count,
+                         std::int64_t p, std::int64_t leading, std::int64_t matrices,
+                         double* grams) {
+  const double one = 1.0;
+  const double zero = 0.0;
+  const int slab_leading = blas_size(over_rows ? p : count);
+  check(cublasDgemmStridedBatched(lane.blas.get(), over_rows ? CUBLAS_OP_N : CUBLAS_OP_T,
+                                  over_rows ? CUBLAS_OP_T : CUBLAS_OP_N, blas_size(p), blas_size(p),
+                                  blas_size(count), &one, slabs, slab_leading, p * count, slabs,
+                                  slab_leading, p * count, &zero, grams, blas_size(leading),
+                                  leading * leading, blas_size(matrices)));
+}
+
 void library_eigenvalues(SolverLane& lane, double* matrices, std::int64_t p, std::int64_t batch,
                          double* values, int* failed) {
   symmetric_eigen(lane.eigen_library(lane.one_by_one), matrices, p, batch, false, values, failed);

@@ -38,6 +38,13 @@ struct SolverLane {
 void add_gram(SolverLane& lane, const double* slab, bool over_rows, std::int64_t count,
               std::int64_t p, std::int64_t leading, bool first, double* gram);
 
+/// The same for `matrices` whole slabs, one behind the other, both triangles: grams[i], leading^2
+/// apart, is overwritten. For matrices so small that a product of one leaves most of a device idle.
+/// Its bits may depend on `matrices`, as the library chooses an algorithm by it.
+void form_grams_together(SolverLane& lane, const double* slabs, bool over_rows, std::int64_t count,
+                         std::int64_t p, std::int64_t leading, std::int64_t matrices,
+                         double* grams);
+
 /// symmetric_eigen(), values only, on the lane and in the way that its device is trusted with.
 void library_eigenvalues(SolverLane& lane, double* matrices, std::int64_t p, std::int64_t batch,
                          double* values, int* failed);

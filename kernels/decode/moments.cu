@@ -1,4 +1,5 @@
 #include "decode_matrix.hpp"
+#include "raw_sums.hpp"
 
 #include <cub/device/device_reduce.cuh>
 
@@ -11,39 +12,21 @@ namespace {
 
 struct AddSums {
   __host__ __device__ RawMoments operator()(const RawMoments& a, const RawMoments& b) const {
-    return {a.count + b.count,
-            a.zeros + b.zeros,
-            a.nonfinite + b.nonfinite,
-            a.s1 + b.s1,
-            a.s2 + b.s2,
-            a.s3 + b.s3,
-            a.s4 + b.s4,
-            a.squares + b.squares,
-            a.min < b.min ? a.min : b.min,
-            a.max > b.max ? a.max : b.max,
-            0.0F};
+    return add_sums(a, b);
   }
 };
 
 struct SumsOf {
   const float* first;  ///< the shift, if finite
   __host__ __device__ RawMoments operator()(float weight) const {
-    constexpr double kInfinity = HUGE_VAL;
-    if (!isfinite(weight)) {
-      return {0, 0, 1, 0.0, 0.0, 0.0, 0.0, 0.0, kInfinity, -kInfinity, 0.0F};
-    }
-    const auto w = static_cast<double>(weight);
-    const double d = w - (isfinite(*first) ? static_cast<double>(*first) : 0.0);
-    const double d2 = d * d;
-    return {1, w == 0.0 ? 1 : 0, 0, d, d2, d2 * d, d2 * d2, w * w, w, w, 0.0F};
+    return sums_of(weight, shift_of(*first));
   }
 };
 
 cudaError_t reduce(void* scratch, std::size_t& bytes, const float* values, std::int64_t count,
                    RawMoments* out, cudaStream_t stream) {
-  const RawMoments nothing = {0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, HUGE_VAL, -HUGE_VAL, 0.0F};
   return cub::DeviceReduce::TransformReduce(scratch, bytes, values, out, count, AddSums{},
-                                            SumsOf{values}, nothing, stream);
+                                            SumsOf{values}, no_sums(), stream);
 }
 
 }  // namespace

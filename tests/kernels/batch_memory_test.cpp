@@ -89,6 +89,19 @@ TEST(BatchMemory, PiecesAreWhatFillsADevice) {
   EXPECT_EQ(wide.projected_at_once(64), 2) << "2 GiB of float64";
 }
 
+TEST(BatchMemory, SmallGramsAreFormedTogether) {
+  EXPECT_EQ(expert(512, 1024, true).grams_together(), 16);
+  EXPECT_EQ(expert(1024, 512, true).grams_together(), 16);
+  EXPECT_EQ(expert(1024, 1024, true).grams_together(), 16);
+  EXPECT_EQ(expert(768, 2048, true).grams_together(), 10);
+  EXPECT_EQ(expert(2048, 2048, true).grams_together(), 1) << "one product fills a device";
+  EXPECT_EQ(expert(7168, 2048, true).grams_together(), 1);
+  EXPECT_EQ(expert(1, 1, true).grams_together(), 16);
+  BatchTask task = expert(512, 1024, true);
+  task.routes.sliced_gram = true;
+  EXPECT_EQ(task.grams_together(), 1);
+}
+
 TEST(BatchMemory, TailsAreWantedWhereTheirKernelsAreTrusted) {
   BatchTask task = expert(7168, 2048, true);
   EXPECT_EQ(task.max_tail_values(), 128);

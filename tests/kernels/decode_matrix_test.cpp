@@ -6,6 +6,7 @@
 #include "core/philox.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encoded_sample.hpp"
+#include "kernels/decode/decode_wide.hpp"
 
 #include <bit>
 #include <cmath>
@@ -53,9 +54,30 @@ class DecodeKernels : public KernelTest {
         return;
       }
     }
+    expect_wide_weights(*matrix.encoding, view, wanted, out_stride);
   }
 
  private:
+  /// The same weights by decode_wide().
+  void expect_wide_weights(const decode::Encoding& encoding, const decode::DecodeView& view,
+                           const std::vector<float>& wanted, std::int64_t stride) {
+    DeviceArray<double> out(static_cast<std::size_t>(view.rows * view.cols));
+    DeviceArray<kernels::RawMoments> parts(
+        static_cast<std::size_t>(kernels::wide_sum_parts(view.rows, view.cols)));
+    DeviceArray<kernels::RawMoments> moments(1);
+    kernels::decode_wide(encoding, {&view, 1}, out.data(), parts.data(), moments.data(), stream());
+    const std::vector<double> got = out.values();
+    for (std::int64_t i = 0; i < view.rows * view.cols; ++i) {
+      const float value = wanted[static_cast<std::size_t>(i / view.cols * stride + i % view.cols)];
+      const double wide = got[static_cast<std::size_t>(i)];
+      if (!(std::isnan(wide) && std::isnan(value)) && wide != static_cast<double>(value)) {
+        ADD_FAILURE() << encoding.label << ": weight " << i << " is " << wide << ", wanted "
+                      << value;
+        return;
+      }
+    }
+  }
+
   static constexpr float kUntouched = -12345.0F;
 };
 
