@@ -1,10 +1,11 @@
-"""Owns the processes that bench/peers.py times: our program, and bench/peer_calls.py for the peers. None of them inherits a
-choice of kernels or threads.
+"""Owns the processes that bench/peers.py and bench/measure_times.py time: our program, and bench/peer_calls.py for the peers.
+None of them inherits a choice of kernels or threads.
 """
 import contextlib
 import json
 import os
 import queue
+import shutil
 import subprocess
 import threading
 
@@ -21,6 +22,18 @@ def run(command):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise RuntimeError(f"{' '.join(command[:3])} ended with {done.returncode}: {last}")
     return done.stdout
+
+
+def machine(program):
+    """A report of the form vindex-bench/1 without rows, where our own program is not asked to measure."""
+    report = json.loads(run([program, "bench", "--json", "-q", "--backend", "cpu", "--sections", "decode", "--shapes", "16x256",
+                             "--encodings", "F32", "--samples", "1"]))
+    query = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
+    said = subprocess.run(query.split(), stdout=subprocess.PIPE, text=True, check=False) if shutil.which("nvidia-smi") else None
+    if said is not None and said.returncode == 0:
+        name, driver = said.stdout.splitlines()[0].split(", ")
+        report["gpu"] = {"name": name, "driver": driver, "cuda": "unknown"}
+    return {**report, "rows": []}
 
 
 class Child:

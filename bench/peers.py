@@ -21,15 +21,13 @@ import argparse
 import datetime
 import json
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from peer_processes import Children, run  # noqa: E402
+from peer_processes import Children, machine, run  # noqa: E402
 
 # name, row it is a peer of, batches: "one" or "many"
 CPU_PEERS = (("scipy.svdvals", "spectra.default", "one"), ("scipy.gram+eigvalsh", "spectra.default", "one"),
@@ -96,30 +94,18 @@ class Bench:
         report = json.loads(run(command + ["--sections", "end-to-end", "--model", self.models["bf16"]]))
         return {**report, "rows": [row for row in report["rows"] if row["name"] == "end_to_end"]}
 
-    def machine(self):
-        """A report without rows, where our own program cannot measure on this device."""
-        report = json.loads(run([self.options.program, "bench", "--json", "-q", "--backend", "cpu", "--sections", "decode",
-                                 "--shapes", "16x256", "--encodings", "F32", "--samples", "1"]))
-        query = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
-        said = subprocess.run(query.split(), stdout=subprocess.PIPE, text=True, check=False) \
-            if shutil.which("nvidia-smi") else None
-        if said is not None and said.returncode == 0:
-            name, driver = said.stdout.splitlines()[0].split(", ")
-            report["gpu"] = {"name": name, "driver": driver, "cuda": "unknown"}
-        return {**report, "rows": []}
-
     def add_ours(self, spectra, samples):
         if self.failed:
             return
         if self.options.no_ours:
-            self.report = self.report or self.machine()
+            self.report = self.report or machine(self.options.program)
             return
         try:
             report = self.ours(spectra, samples)
         except RuntimeError as error:
             print(f"vindex is not measured: {error}", file=sys.stderr)
             self.failed = True
-            self.report = self.report or self.machine()
+            self.report = self.report or machine(self.options.program)
             return
         self.report = self.report or report
         for more in report["rows"]:

@@ -7,23 +7,30 @@
 #                                               its time limit, whatever the result of the one before. Below nine minutes.
 # FOLDER (default bench/results) gets two files a call, written anew after every part: a summary (JSON) and an archive of
 # all output (scripts/gpu_record.sh). Documents for bench/results lie in the archive.
-# Parts, in an order for a first test: harmless ones first, those that may hang last, each in a process of its own, so
-# that a kernel that traps or hangs costs only its own part and no earlier result:
-#   facts self-test suites agreement stages counters bench conformance decode trace end-to-end peers probe sanitizer racecheck
-# Together they need more than nine minutes; parts that are cut off are reported. Three calls run all of them:
-#   run FOLDER first    facts self-test suites agreement stages bench counters racecheck
-#   run FOLDER second   facts self-test conformance decode trace end-to-end sanitizer racecheck
-#   run FOLDER third    facts self-test peers probe
+# Parts, what decides most first, each in a process of its own, so that a kernel that traps or hangs costs only its own part
+# and no earlier result:
+#   facts self-test suites conformance stages end-to-end bench peers agreement counters barriers sanitizer initcheck racecheck
+#   trace decode probe
+# Together they need more than nine minutes; parts that are cut off are reported. Two calls have everything that matters, and
+# together fit into fifteen minutes of a device:
+#   run FOLDER first    facts self-test suites conformance stages end-to-end bench peers                     (8.5 minutes at most)
+#   run FOLDER second   facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe       (4.5)
 # Where the self-tests reject a kernel, later parts use the best remaining route, which the summary names. A suite that
 # fails is run again with synchronous launches, with a dump of the device, and under memcheck.
 # Exit code: 0 if all parts succeeded, 1 if a part failed, 70 without a GPU, 64 for wrong usage, 66 without a bundle.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_parts=(facts self-test suites agreement stages counters bench conformance decode trace end-to-end peers probe sanitizer racecheck)
+first_parts=(facts self-test suites conformance stages end-to-end bench peers)
+second_parts=(facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe)
+all_parts=("${first_parts[@]}" "${second_parts[@]:2}")
 
-# A borrowed machine is available for ten minutes; unpacking and the tables take some of them.
+# A borrowed machine is available for ten minutes a call and for fifteen in all; its start, unpacking and the tables take some
+# of them.
 all_seconds="${VINDEX_CHECK_SECONDS:-520}"
+second_seconds=270
+# What the peers behind the benchmarks get of a call, whatever the benchmarks still have to do.
+peers_seconds="${VINDEX_PEERS_SECONDS:-150}"
 
 # Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold. Both Gram kernels, wgmma's and
 # mma.sync's, run in every case of GramKernels.
@@ -32,6 +39,10 @@ sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*Gram
 *TopSolvers.FastTakesWide*/0:*BandTail.*/0:*BandUpdate.*/0:*DecodeKernels.*/0:*ForwardCalls.Little*/0:*ForwardCalls.Products*/0}"
 
 do_part=scripts/gpu_parts.sh
+
+# synccheck objects to the chase by design: its warps reach one barrier, whose number of threads is given, from two loops, as
+# PTX allows (bar.sync a, b). So the chase is looked at by itself, and of it only such an objection is expected.
+chase_filter="${VINDEX_SANITIZE_CHASE:-*BandChase.ABatch*/0}"
 
 find_cuda_folders() {
   # A toolkit, or the packages that PyTorch brings along; then a driver that nothing else leads to.
@@ -46,20 +57,23 @@ for root in site.getsitepackages():
   printf '%s' "$found"
 }
 
-# Every route's kernels by the program's own self-tests, one process each, the safest first; later parts use the best route
-# whose process completed: a kernel that failed its self-test there is not used, and does not exclude others. The first
-# process loads the libraries from a cold cache.
+# Every route's kernels by the program's own self-tests, one process each, the safest first: those without the newer kernels,
+# then `auto` with them, so that a newer kernel that breaks the device costs itself alone. Later parts use the best route whose
+# process completed: a kernel that failed its self-test there is not used, and does not exclude others. The first process loads
+# the libraries from a cold cache.
+former_routes=(two-stage+gram-mma+band-plain+kernels-former two-stage+gram-mma+band-tensor+kernels-former
+  two-stage+gram-wgmma+band-plain+kernels-former two-stage+kernels-former)
 try_routes() {
   local route best="" code limit=60
-  for route in library two-stage+gram-mma+band-plain two-stage+gram-mma+band-tensor two-stage+gram-wgmma+band-plain auto; do
+  for route in library "${former_routes[@]}" auto; do
     code=0
     part "self-test $route" "$limit" "$do_part" self_test "$route" default || code=$?
     ((code != 0 && code != trials_failed)) || best="$route"
     if grep -q 'E-NO-GPU' "$last_log"; then return "$no_gpu"; fi
     limit=25
   done
-  # wgmma with plain bands is a trial, not the best of a device on which `auto` fails for another reason.
-  [[ "$best" != two-stage+gram-wgmma+band-plain ]] || best=two-stage+gram-mma+band-plain
+  # wgmma with plain bands is a trial, not the best of a device on which what follows fails for another reason.
+  [[ "$best" != "${former_routes[2]}" ]] || best="${former_routes[0]}"
   best_route="${best:-library}"
   echo "-- route of the later parts: $best_route"
   part "self-test strict" 25 "$do_part" self_test "$best_route" strict || true
@@ -101,23 +115,27 @@ do_parts() {
         hold_device ;;
       self-test) try_routes || return $? ;;
       suites) try_suites ;;
-      agreement) part agreement 170 "$do_part" agreement || true ;;
+      agreement) part agreement 120 "$do_part" agreement || true ;;
       stages)
         part stages 60 "$do_part" stages || true
         merge_into stages.json "$raw/stages.json" ;;
       counters)
         # A call for each: the launches before it, of which there are hundreds, would use up a common count.
-        for one in warpgroup_product update_and_multiply chase_kernel values_kernel operand_kernel; do
-          part "counters $one" 40 "$do_part" counters "$one" || true
+        for one in update operands panel chase32 product; do
+          part "counters $one" 30 "$do_part" counters "$one" || true
         done ;;
+      barriers)
+        part barriers 30 "$do_part" probe barriers 20 barriers || true
+        merge_into barriers.json "$raw/barriers.json" ;;
+      initcheck)
+        part "sanitizer initcheck" 45 "$do_part" sanitize initcheck gpu_kernel_tests "$sanitizer_filter" || true ;;
       racecheck)
         # Last: it may take bulk copies and their barriers for races.
         part "sanitizer racecheck" 60 "$do_part" sanitize racecheck gpu_kernel_tests "$sanitizer_filter" || true ;;
-      conformance) part conformance 90 "$do_part" conformance || true ;;
+      conformance) part conformance 80 "$do_part" conformance || true ;;
       bench)
         local kept=0
-        [[ " $* " != *" counters "* ]] || kept=$((kept + 60))
-        [[ " $* " != *" racecheck "* ]] || kept=$((kept + 65))
+        [[ " $* " != *" peers "* ]] || kept="$peers_seconds"
         local limit=$((all_seconds - SECONDS - kept))
         ((limit <= ${VINDEX_BENCH_SECONDS:-$limit})) || limit="$VINDEX_BENCH_SECONDS"
         part bench "$limit" "$do_part" bench_table || true
@@ -127,19 +145,25 @@ do_parts() {
         merge_into decode.json "$raw/decode.json" ;;
       trace) part trace 75 "$do_part" trace || true ;;
       sanitizer)
-        for one in memcheck initcheck synccheck; do
-          part "sanitizer $one" 60 "$do_part" sanitize "$one" gpu_kernel_tests "$sanitizer_filter" || true
-        done ;;
+        part "sanitizer memcheck" 45 "$do_part" sanitize memcheck gpu_kernel_tests "$sanitizer_filter" || true
+        part "sanitizer synccheck" 45 "$do_part" sanitize synccheck gpu_kernel_tests "$sanitizer_filter:-*BandChase*" || true
+        part "sanitizer synccheck, chase" 20 "$do_part" synccheck_of_chase gpu_kernel_tests "$chase_filter" || true ;;
       end-to-end)
-        part end-to-end 120 "$do_part" end_to_end || true
-        merge_into end-to-end.json "$raw/end-to-end.json" ;;
+        part end-to-end 110 "$do_part" end_to_end || true
+        merge_into end-to-end.json "$raw"/end-to-end-*.json ;;
       peers)
-        part peers 300 "$do_part" peers || true
-        merge_into peers.json "$raw/peers.json" ;;
+        # The strongest first; after each, what is known of all.
+        part "peers cusolver values" 40 "$do_part" probe values 30 peers-values || true
+        merge_into peers.json "$raw"/peers-*.json
+        part "peers torch, jax" "$((peers_seconds * 3 / 5))" "$do_part" peers torch-jax "$((peers_seconds / 2))" || true
+        merge_into peers.json "$raw"/peers-*.json
+        part "peers cusolver svd" 30 "$do_part" probe svd 20 peers-svd || true
+        part "peers cupy" 60 "$do_part" peers cupy 40 || true
+        merge_into peers.json "$raw"/peers-*.json ;;
       probe)
-        part probe 150 "$do_part" probe transfers,memory,peaks,barriers,gram,eigen 100 probe || true
+        part probe 150 "$do_part" probe transfers,memory,peaks,gram,eigen 100 probe || true
         merge_into probe.json "$raw/probe.json" ;;
-      *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}, or first, second, third" >&2; return 64 ;;
+      *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}, or first, second" >&2; return 64 ;;
     esac
   done
 }
@@ -166,14 +190,15 @@ run() {
   shift || true
   local parts=("${@:-${all_parts[@]}}") code=0
   case "${parts[*]}" in
-    first) parts=(facts self-test suites agreement stages bench counters racecheck) ;;
-    second) parts=(facts self-test conformance decode trace end-to-end sanitizer racecheck) ;;
-    third) parts=(facts self-test peers probe) ;;
+    first) parts=("${first_parts[@]}") ;;
+    second)
+      parts=("${second_parts[@]}")
+      all_seconds="${VINDEX_CHECK_SECONDS:-$second_seconds}" ;;
   esac
   local one
   for one in "${parts[@]}"; do
     [[ " ${all_parts[*]} " == *" $one "* ]] ||
-      { echo "gpu_check: no part is called $one: ${all_parts[*]}, or first, second, third" >&2; exit 64; }
+      { echo "gpu_check: no part is called $one: ${all_parts[*]}, or first, second" >&2; exit 64; }
   done
   [[ -f bundle/bundle.tar.xz ]] || { echo "gpu_check: bundle/bundle.tar.xz is not here; make it with \`$0 bundle\`" >&2; exit 66; }
   mkdir -p "$out"
@@ -206,9 +231,9 @@ run() {
   unset "${!OPENBLAS_@}" "${!OMP_@}" "${!CUBLAS_@}" NVIDIA_TF32_OVERRIDE || true
   export stage scratch raw cuda_folders environment best_route
   pack
-  if [[ " ${parts[*]} " == *" agreement "* ]]; then
-    begin_beside references
-  fi
+  # What needs no device is made ready beside parts that do.
+  [[ " ${parts[*]} " != *" agreement "* ]] || begin_beside references
+  [[ " ${parts[*]} " != *" end-to-end "* ]] || begin_beside experts
   do_parts "${parts[@]}" || code=$?
   if ((code == no_gpu)); then
     echo "gpu_check: no GPU: the other parts were not started"

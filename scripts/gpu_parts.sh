@@ -10,12 +10,14 @@ not_here=4
 no_gpu=70
 
 # name, variants (VINDEX_TEST_VARIANTS), filter: every suite of gpu_kernel_tests is in one of them
-# (tests/bench/gpu_check_test.py). What cannot harm a device first, what can wait for ever last.
+# (tests/bench/gpu_check_test.py). Those that failed or were changed since a device was met come first, then what cannot harm
+# a device, and last what can wait for ever.
 suites() {
   cat <<'SUITES'
 plans none BandPlanTest*:ChaseShape*:Choose*:ForwardPlan*:GramCut*:GramShape*:OperandLayout*
-values none *TridiagonalValues*
+top none *Cholesky*:*TopSolvers*
 chase none *BandChase*
+values none *TridiagonalValues*
 band-plain plain *BandReduction*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
@@ -23,7 +25,6 @@ band-tensor tensor *BandReduction*
 gram-mma mma *GramKernels*:*GramAccuracy*:*GramSums*:*SlicedGram*
 decode none *DecodeKernels*
 forward none *ForwardKernels*:*ForwardCalls*:ForwardSelfTest*
-top none *Cholesky*:*TopSolvers*
 gram-wgmma wgmma *GramKernels*:*GramSums*
 SUITES
 }
@@ -115,6 +116,24 @@ sanitize() {
   return "$status"
 }
 
+# synccheck of the chase alone: well where it finds nothing, or only what gpu_check.sh expects of that kernel. An objection ends
+# the context, so that errors of later calls say nothing.
+synccheck_of_chase() {
+  local status=0 objections others
+  sanitize synccheck "$@" || status=$?
+  ((status != 0 && status != not_here)) || return "$status"
+  # Each begins with its kind; where it is and in which kernel follows.
+  read -r objections others < <(awk '
+    /^=+ *Barrier error detected/ { others += open && !named; open = 1; named = 0; objections++ }
+    /chase/ { named = 1 }
+    END { print objections + 0, others + (open && !named) }' "$scratch/tests.log")
+  if ((objections > 0 && others == 0)); then
+    echo "expected: synccheck objects to bar.sync with a count of threads that two loops reach, $objections times, and to nothing else"
+    return 0
+  fi
+  return "$status"
+}
+
 # The verdicts on the kernels that one route can use, from a small run of it, and what the run says of them. Ends with 3
 # where the run came to its end without a kernel that failed: the route is good, the kernel is not.
 self_test() {
@@ -144,52 +163,84 @@ if failed:
 PYTHON
 }
 
-# Sizes of the product, where kernels run in many waves, strips and pieces; the last has the widest panels and a chase
-# beyond 2048. The tests' sizes are the emulation's.
-agreement_specs=(layer:4x7168x2048:fp8:powerlaw layer:1x4096x4096:bf16 layer:4x2048x7168:int4:gaussian layer:3x1000x1777:bf16:spiked)
+# Sizes of the product, where kernels run in many waves, strips and pieces; the tests' sizes are the emulation's. Conditions
+# between 30 and 200, as trained experts have them once they are quantised, decide whether float32 is enough: 45 (power law
+# of 2048 values), 169 (trained, INT4), 32 and 64 (power laws of 1024 and 4096); then noise, the widest panels, a chase beyond
+# 2048, and shapes that fill no tile.
+agreement_specs=(layer:4x7168x2048:fp8:powerlaw layer:1x7168x2048:int4:trained layer:4x1024x1024:bf16:powerlaw
+  layer:1x4096x4096:bf16:powerlaw layer:1x4096x4096:bf16 layer:4x2048x7168:int4:gaussian layer:3x1000x1777:bf16:spiked)
+[[ -z "${VINDEX_AGREEMENT:-}" ]] || read -ra agreement_specs <<<"$VINDEX_AGREEMENT"
 
 # The models and their float64 spectra on the CPU: started with the call, in parallel with parts that need the GPU.
 references() {
-  local number name
+  local number
+  # Side by side: a large matrix alone keeps one core busy.
   for number in "${!agreement_specs[@]}"; do
-    name="$scratch/agreement-$number"
-    ours "$stage/programs/vindex" synth "${agreement_specs[number]}" -o "$name" -q &&
-      ours "$stage/programs/vindex" measure "$name" --progress none -o "$name-reference.h5" --backend cpu --mode strict || true
-    touch "$name.done"
+    reference "$scratch/agreement-$number" "${agreement_specs[number]}" &
   done
+  wait
+}
+reference() {
+  ours "$stage/programs/vindex" synth "$2" -o "$1" -q &&
+    ours "$stage/programs/vindex" measure "$1" --progress none -o "$1-reference.h5" --backend cpu --mode strict || true
+  touch "$1.done"
 }
 
 # Every mode and route against the references, reported one by one.
 agreement() {
-  local number name mode route file status=0
+  local number name mode route file status=0 compared
   for number in "${!agreement_specs[@]}"; do
     name="$scratch/agreement-$number"
     echo "-- ${agreement_specs[number]}"
     until [[ -e "$name.done" ]]; do sleep 0.2; done
-    for mode in default strict fast default:two-stage+gram-mma strict:library; do
+    compared=()
+    for mode in default strict fast default:two-stage+gram-mma default:two-stage+kernels-former strict:library; do
       file="$name-${mode//[:+]/-}.h5"
       route="$best_route"
       [[ "$mode" == *:* ]] && route="${mode#*:}"
       ours_within 40 "$stage/programs/vindex" measure "$name" --progress none -o "$file" --backend "$backend" \
         --mode "${mode%%:*}" --svd-route "$route" 2>&1 | grep -E 'escalated|E-[A-Z]' || true
-      python3 scripts/compare_routes.py "$name-reference.h5" "${mode%%:*}:$file" || status=1
+      compared+=("${mode%%:*}:$file")
     done
+    python3 scripts/compare_routes.py "$name-reference.h5" "${compared[@]}" || status=1
   done
   return "$status"
 }
 
 # Where the time of a batch goes: events around every launch.
-stages() { ours "$stage/programs/gpu_probe" --only stages --seconds 40 --samples 5 --json >"$raw/stages.json"; }
+stages() {
+  ours "$stage/programs/gpu_probe" --only stages --chase 7,9,12,14 --seconds 40 --samples 5 --json >"$raw/stages.json"
+}
 
-# Durations and bytes of three launches of one kernel by Nsight Compute, the GPU's clocks left as they are.
+# What counters() looks at: a kernel by its name with the arguments of its template, and in the next line the stages of gpu_probe
+# that launch it.
+kernel_of() {
+  case "$1" in
+    update) printf '%s\n' 'update_and_multiply_halves_kernel<(\(bool\))?(1|true), *(\(int\))?8>' '--stages band' ;;
+    operands) printf '%s\n' 'operand_kernel' '--stages gram' ;;
+    panel) printf '%s\n' 'factor_panel_kernel' '--stages band' ;;
+    chase32) printf '%s\n' '(^|[^_])chase_kernel<float, *float>' '--stages chase32 --chase 14' ;;
+    product) printf '%s\n' 'warpgroup_product_kernel' '--stages gram' ;;
+    *) return 1 ;;
+  esac
+}
+
+# Durations, bytes and what warps wait for of three launches of one kernel by Nsight Compute, the GPU's clocks left as they are.
 counters() {
   command -v ncu >/dev/null || { echo "ncu is not here: no counters"; return "$not_here"; }
-  local status=0
-  ours ncu --clock-control none --target-processes all -k "regex:$1" -c 3 --csv \
-    --metrics gpu__time_duration.sum,dram__bytes.sum,lts__t_bytes.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed \
-    "$stage/programs/gpu_probe" --only stages --seconds 20 --samples 1 >"$raw/counters-$1.csv" 2>&1 || status=1
-  tail -n 4 "$raw/counters-$1.csv"
-  if grep -q 'LibraryNotLoaded\|ERR_NVGPUCTRPERM' "$raw/counters-$1.csv"; then return "$not_here"; fi
+  local status=0 file="$raw/counters-$1.txt" kernel stages
+  { read -r kernel; read -ra stages; } < <(kernel_of "$1")
+  ours ncu --clock-control none --target-processes all --kernel-name-base demangled -k "regex:$kernel" -c 3 \
+    --section SpeedOfLight --section ComputeWorkloadAnalysis --section MemoryWorkloadAnalysis --section SchedulerStats \
+    --section WarpStateStats --section Occupancy --section LaunchStats \
+    --metrics gpu__time_duration.sum,dram__bytes.sum,lts__t_bytes.sum \
+    "$stage/programs/gpu_probe" --only stages "${stages[@]}" --seconds 15 --samples 1 >"$file" 2>&1 || status=1
+  grep -E 'gpu__time_duration|dram__bytes|lts__t_bytes' "$file" | tail -n 3 || true
+  if grep -q 'LibraryNotLoaded\|ERR_NVGPUCTRPERM' "$file"; then return "$not_here"; fi
+  if grep -q 'No kernels were profiled' "$file"; then
+    echo "no launch of $kernel: has the kernel another name now?"
+    return 1
+  fi
   return "$status"
 }
 
@@ -211,44 +262,80 @@ bench_case() {
   return "$status"
 }
 
-# Every mode, the routes side by side, shapes and batches; beside each the time of its bytes over the bus. The goals' own
-# figures first: default at batch 384, trained weights beside noise, strict, both orientations and the square.
+# Beside every figure the time of its bytes over the bus. The newer kernels and, in the same call, the former ones; each sample
+# is four calls of each lane at least. The goals' own figures first: batches of 384, fast at the batch of default beside it,
+# one matrix, strict, small matrices.
 bench_table() {
   local status=0
   # Of noise but for the case of trained weights: the time of a product is the same for all.
-  local spectra=(--sections spectra --spectra noise) two=7168x2048,2048x7168
-  local best=(--routes "$best_route")
-  bench_case bench-default 90 "${spectra[@]}" "${best[@]}" --modes default --shapes "$two" --batch 384 --samples 5 || status=1
-  bench_case bench-trained 90 --sections spectra --spectra trained,noise "${best[@]}" --modes default,fast --encodings BF16 \
-    --shapes 7168x2048 --batch 64 --samples 3 || status=1
-  bench_case bench-4096 60 --sections spectra --spectra trained,noise "${best[@]}" --modes default --encodings BF16 \
-    --shapes 4096x4096 --batch 32 --samples 2 || status=1
+  local spectra=(--sections spectra --spectra noise --case-seconds 6) tall=7168x2048 two=7168x2048,2048x7168
+  local best=(--routes "$best_route") both=(--routes "$best_route$(former_route)")
+  bench_case bench-384 60 "${spectra[@]}" "${both[@]}" --modes default,fast --shapes "$tall" --batch 384 --samples 3 || status=1
+  bench_case bench-batches 45 "${spectra[@]}" "${both[@]}" --modes default,fast --shapes "$tall" --batch 1,64 --samples 3 || status=1
+  bench_case bench-strict 45 "${spectra[@]}" "${both[@]}" --modes strict --shapes "$tall" --batch 64 --samples 3 || status=1
   # Experts of small mixtures, and what is watched while a model is trained.
-  bench_case bench-small 40 "${spectra[@]}" "${best[@]}" --modes default --encodings BF16 --shapes 512x1024,1024x1024 --batch 96,384 \
-    --samples 3 || status=1
-  bench_case bench-strict 50 "${spectra[@]}" "${best[@]}" --modes strict --shapes "$two" --batch 64 --samples 3 || status=1
-  bench_case bench-fast 45 "${spectra[@]}" "${best[@]}" --modes fast --shapes "$two" --batch 128 --samples 3 || status=1
-  bench_case bench-library 60 "${spectra[@]}" --modes strict --routes library --shapes "$two" --batch 64 --samples 2 || status=1
+  bench_case bench-small 50 "${spectra[@]}" "${both[@]}" --modes default,fast --encodings BF16 --shapes 512x1024,1024x1024 \
+    --batch 96,768 --samples 3 || status=1
+  bench_case bench-trained 45 --sections spectra --spectra trained,noise --case-seconds 6 "${best[@]}" --modes default,fast \
+    --encodings BF16 --shapes "$tall" --batch 64 --samples 3 || status=1
+  bench_case bench-4096 50 --sections spectra --spectra trained,noise --case-seconds 6 "${both[@]}" --modes default --encodings BF16 \
+    --shapes 4096x4096 --batch 32 --samples 2 || status=1
+  bench_case bench-library 45 "${spectra[@]}" --modes strict --routes library --shapes "$tall" --batch 64 --samples 2 || status=1
+  bench_case bench-wide 40 "${spectra[@]}" "${best[@]}" --modes default --shapes 2048x7168 --batch 384 --samples 2 || status=1
+  bench_case bench-products 40 "${spectra[@]}" --modes default --routes two-stage+gram-mma,two-stage+gram-wgmma,two-stage+band-plain \
+    --shapes "$tall" --batch 64 --samples 2 || status=1
+  bench_case bench-encodings 45 "${spectra[@]}" "${best[@]}" --modes default --encodings INT4,BF16,Q8_0 --shapes "$tall" --batch 64 \
+    --samples 2 || status=1
   bench_case bench-square 60 "${spectra[@]}" --modes strict --routes auto,library --encodings BF16 --shapes 4096x4096 --batch 16 \
     --samples 2 || status=1
-  bench_case bench-batches 45 "${spectra[@]}" "${best[@]}" --modes default --shapes 7168x2048 --batch 1,16,64 --samples 3 || status=1
-  bench_case bench-products 40 "${spectra[@]}" --modes default --routes two-stage+gram-mma,two-stage+gram-wgmma,two-stage+band-plain \
-    --shapes 7168x2048 --batch 64 --samples 3 || status=1
-  bench_case bench-encodings 45 "${spectra[@]}" "${best[@]}" --modes default --encodings INT4,BF16,Q8_0 --shapes 7168x2048 --batch 64 --samples 3 ||
-    status=1
   bench_case bench-shapes 60 "${spectra[@]}" "${best[@]}" --modes default --shapes 768x2048,7168x18432 --batch 16 --samples 2 || status=1
   return "$status"
 }
 
-end_to_end() { bench_case end-to-end 110 --sections read,end-to-end --synth "${VINDEX_END_TO_END:-layer:96x7168x2048:fp8}" --samples 2; }
+# Behind the route of the later parts and a comma, the same without the kernels that no device has judged yet, where it has them.
+former_route() { [[ "$best_route" != auto ]] || echo ,two-stage+kernels-former; }
+
+# Models to measure end to end, written beside the first parts: a layer of a large mixture and a quarter of one.
+expert_specs=("${VINDEX_END_TO_END:-layer:384x7168x2048:fp8}" "${VINDEX_END_TO_END_LESS:-layer:96x7168x2048:fp8}")
+experts() {
+  local number
+  for number in "${!expert_specs[@]}"; do
+    ours "$stage/programs/vindex" synth "${expert_specs[number]}" -o "$scratch/experts-$number" -q || true
+    touch "$scratch/experts-$number.done"
+  done
+}
+
+# What users start, `vindex measure`, with its start; then the same by bench, from the page cache and past it, beside the rates
+# of the storage, the bus and the kernels alone.
+end_to_end() {
+  local number status=0 models=()
+  for number in "${!expert_specs[@]}"; do
+    until [[ -e "$scratch/experts-$number.done" ]]; do sleep 0.2; done
+    models+=("$scratch/experts-$number")
+  done
+  python3 bench/measure_times.py --program "$stage/vindex" --backend "$backend" --folder "$scratch" --samples 3 \
+    -o "$raw/end-to-end-measure.json" "${models[@]}" || status=1
+  bench_case end-to-end-0 60 --sections read,end-to-end --model "${models[0]}" --samples 2 || status=1
+  bench_case end-to-end-1 30 --sections end-to-end --model "${models[1]}" --samples 2 || status=1
+  rm -rf "${models[@]}"
+  return "$status"
+}
 
 # A forward pass against the host's, and its time.
 trace() { python3 scripts/gpu_trace.py "$stage/vindex" "$scratch/trace" --backend "$backend"; }
 
-# VINDEX_PEERS_SECONDS, VINDEX_PEERS_SPECTRA: less of them.
+# peers torch-jax|cupy SECONDS: packages of Python, a process for each peer. Ours is beside the first; the bench has it in full.
+# VINDEX_PEERS_SPECTRA: other weights.
 peers() {
-  python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 10 --answer-seconds 45 \
-    --time-limit "${VINDEX_PEERS_SECONDS:-220}" --spectra "${VINDEX_PEERS_SPECTRA:-trained,noise}" -o "$raw/peers.json"
+  local names ours=(--modes default --batch 16,64)
+  names=torch.svdvals.gesvd,torch.svdvals.gesvda,torch.svdvals.gesvdj,torch.gram32+eigvalsh,jax.gram32+eigvalsh,torch.gram64+eigvalsh
+  names+=,torch.svd_lowrank
+  if [[ "$1" == cupy ]]; then
+    names=cupy.gram32+eigvalsh,cupy.svd ours=(--no-ours --batch 16)
+  fi
+  # Their errors are known (docs/performance.md) and would cost a float64 SVD on the host.
+  python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 --answer-seconds 30 --no-errors \
+    --time-limit "$2" --spectra "${VINDEX_PEERS_SPECTRA:-noise}" --peers "$names" "${ours[@]}" -o "$raw/peers-$1.json"
 }
 
 "$@"

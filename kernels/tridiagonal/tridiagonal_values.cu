@@ -253,10 +253,9 @@ __device__ void multisect(const Source<Real>& source, const Shared<Real>& shared
   __syncthreads();
 }
 
-// Grid: `chunks` blocks per matrix. Block: up to 256 threads, one per eigenvalue. Shared memory:
+// Grid: `chunks` blocks per matrix. Block: up to 256 threads, one per eigenvalue. Shared:
 // shared_bytes_of(), 16 (float32: 8) bytes a row of T up to rows_in_shared, 24 (16) and 8 (4) a
-// thread. Bound by issue: 7 instructions for a row and a thread in float32, by the units of float64
-// in that.
+// thread. Bound by: issue in float32, 7 instructions for a row and a thread; in float64 its units.
 template <typename Real, bool kWhole>
 __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* diagonal,
                                                                 const double* off_diagonal,
@@ -352,8 +351,8 @@ struct ByBits {
 };
 
 // Neighbours in a cluster may come out of order by their rounding error: each value becomes the
-// largest up to it, and the order is turned on request. Grid: a block per matrix. Block: 256
-// threads. Shared memory: 2 KiB. Bound by latency; a hundredth of what leads to it.
+// largest up to it, and the order is turned on request.
+// Grid: a block per matrix. Block: 256. Shared: 2 KiB, a maximum per thread. Bound by: latency.
 template <typename By>
 __global__ __launch_bounds__(kMonotoneThreads) void monotone_kernel(double* values, std::int64_t n,
                                                                     bool descending) {

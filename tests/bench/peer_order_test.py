@@ -30,13 +30,18 @@ class MadeUp:
 def bench_of(**changed):
     options = argparse.Namespace(**{"device": "cuda", "rows": 7168, "cols": 2048, "encoding": "bf16", "batches": [16, 64],
                                     "spectra": ["noise"], "modes": ["default"], "files": 4, "samples": 1, "threads": 1, "output": None,
-                                    "peer_seconds": 30.0, "time_limit": 60.0, "no_errors": False, "no_ours": True, **changed})
-    bench = peers.Bench(options, "/nowhere")
-    bench.machine = lambda: {"schema": "vindex-bench/1", "rows": []}
-    return bench
+                                    "peer_seconds": 30.0, "time_limit": 60.0, "no_errors": False, "no_ours": True, "program": None,
+                                    **changed})
+    return peers.Bench(options, "/nowhere")
 
 
 class Order(unittest.TestCase):
+    def setUp(self):
+        self.machine, peers.machine = peers.machine, lambda program: {"schema": "vindex-bench/1", "rows": []}
+
+    def tearDown(self):
+        peers.machine = self.machine
+
     def test_one_peer_after_the_other_and_its_errors_while_its_process_lives(self):
         bench, children = bench_of(), MadeUp()
         bench.time_peers(children, [("torch.gram32+eigvalsh", "spectra.default", "many"), ("cupy.svd", "spectra.default", "one")])
