@@ -23,8 +23,10 @@ constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
 /// The weight of a unit in the queue of those that are ready; kWeightLimit of them fit.
 constexpr std::uint64_t kWeightLimit = 1U << 20U;
 std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
-  return kWeightLimit /
-         (unit.staging_bytes <= kSmallUnitBytes ? std::max(kSmallUnitsAhead, ahead) : ahead);
+  if (unit.staging_bytes <= kSmallUnitBytes) {
+    return kWeightLimit / std::max(kSmallUnitsAhead, ahead);
+  }
+  return kWeightLimit / (unit.rows.size() > 1 ? kMoreAhead : ahead);
 }
 
 }  // namespace
