@@ -2,6 +2,7 @@
 // and solver sleep (simulated_cores.hpp). Beside it, what this machine's own cores would allow: the
 // processor time of everything that is real, per matrix. Output: a table, or "vindex-bench/1" with
 // --json.
+#include "pipeline_model.hpp"
 #include "simulated_cores.hpp"
 
 #include "bench/report.hpp"
@@ -219,6 +220,52 @@ void add_device_rows(const DeviceCase& wanted, bench::Report& report) {
   add("publishing", "seconds", times.publishing, {}, "from the last solve to the end");
 }
 
+/// Orders of the calls of a device, as a model has them: per matrix, and what passes before the
+/// first kernels.
+void add_pipeline_rows(bench::Report& report) {
+  struct Order {
+    const char* name;
+    std::int32_t lanes;
+    bool takes_turns;
+    std::int64_t unit;
+  };
+  constexpr Order kOrders[] = {{"2 lanes that share the bus", 2, false, 48},
+                               {"2 lanes in turn", 2, true, 48},
+                               {"3 lanes that share the bus", 3, false, 48},
+                               {"3 lanes in turn", 3, true, 32},
+                               {"3 lanes in turn", 3, true, 48},
+                               {"3 lanes in turn", 3, true, 64},
+                               {"3 lanes in turn", 3, true, 96}};
+  for (const auto& [kernels, least] :
+       {std::pair(0.64, 39.0), std::pair(0.40, 25.0), std::pair(0.30, 20.0)}) {
+    for (const std::int64_t matrices : {384, 3072}) {
+      for (const Order& order : kOrders) {
+        const std::vector<std::int64_t> units(static_cast<std::size_t>(matrices / order.unit),
+                                              order.unit);
+        const bench::PipelineTimes times = bench::run_pipeline({.lanes = order.lanes,
+                                                                .takes_turns = order.takes_turns,
+                                                                .kernels = kernels,
+                                                                .least_kernels = least},
+                                                               units);
+        report.rows.push_back(
+            {.name = "probe.pipeline",
+             .route = fmt::format("{}, units of {}", order.name, order.unit),
+             .rows = 7168,
+             .cols = 2048,
+             .batch = matrices,
+             .encoding = "F8_E4M3/128x128",
+             .unit = "ms_per_matrix",
+             .samples = {times.whole / static_cast<double>(matrices)},
+             .limit = kernels,
+             .note = fmt::format(
+                 "modelled; {} of {}, {} ms of kernels and 0.267 of bus; the first kernels begin "
+                 "after {:.0f} ms, {:.0f} % of the device idle",
+                 order.name, order.unit, kernels, times.fill, 100.0 * times.idle / times.whole)});
+      }
+    }
+  }
+}
+
 std::string device_table(const bench::Report& report) {
   std::string out;
   for (const bench::Row& row : report.rows) {
@@ -255,6 +302,8 @@ int main(int argc, char** argv) {
   DeviceCase wanted;
   app.add_flag("--device", device,
                "Batches on a device that only sleeps: what the host does of a matrix");
+  bool pipeline = false;
+  app.add_flag("--pipeline", pipeline, "A model of bus, kernels and host: orders of events");
   app.add_option("--matrices", wanted.matrices, "Of the run on a device");
   app.add_option("--device-microseconds", wanted.microseconds, "Of its kernels, per matrix");
   app.add_option("--lanes", wanted.lanes, "Its calls at once");
@@ -266,6 +315,11 @@ int main(int argc, char** argv) {
   report.host = bench::host_facts("none");
   const std::string output =
       (std::filesystem::path(folder) / fmt::format("many-cores-{}.h5", ::getpid())).string();
+  if (pipeline) {
+    add_pipeline_rows(report);
+    fmt::print("{}", json ? bench::report_json(report) : device_table(report));
+    return 0;
+  }
   if (device) {
     wanted.output = output;
     wanted.copied = (std::filesystem::path(folder) / fmt::format("copied-{}", ::getpid())).string();
