@@ -2,6 +2,7 @@
 // and solver sleep (simulated_cores.hpp). Beside it, what this machine's own cores would allow: the
 // processor time of everything that is real, per matrix. Output: a table, or "vindex-bench/1" with
 // --json.
+#include "pipeline_model.hpp"
 #include "simulated_cores.hpp"
 
 #include "bench/report.hpp"
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <unistd.h>
@@ -152,6 +154,127 @@ std::string table_head() {
       "readers", "workers", "metrics", "publish", "s");
 }
 
+/// Routed experts in fp8 on a device.
+struct DeviceCase {
+  std::int64_t matrices = 384;
+  double microseconds = 1e6 / 3000.0;
+  std::int32_t lanes = 3;
+  std::string output, copied;
+};
+
+/// Runs it, its bytes copied from the page cache, and adds what the host's threads took.
+void add_device_rows(const DeviceCase& wanted, bench::Report& report) {
+  constexpr std::size_t kCopied = 256U << 20U;
+  const bench::SimulatedShape shape{7168, 2048, true, 0.0, 1};
+  bench::SimulatedRun run;
+  run.period = {shape};
+  run.matrices = wanted.matrices;
+  run.workers = wanted.lanes;
+  run.ram_budget = std::uint64_t{16} << 30U;
+  run.output = wanted.output;
+  run.copied_file = wanted.copied;
+  run.device = {.lanes = wanted.lanes,
+                .seconds_per_matrix = 1e-6 * wanted.microseconds,
+                .least_seconds = 0.0};
+  std::ofstream(wanted.copied, std::ios::binary) << std::string(kCopied, 'x');
+  const bench::SimulatedTimes times = bench::simulate(run);
+  std::filesystem::remove(wanted.output);
+  std::filesystem::remove(wanted.copied);
+  const auto matrices = static_cast<double>(wanted.matrices);
+  const auto add = [&](const std::string& what, const std::string& unit, double value,
+                       std::optional<double> limit, const std::string& note) {
+    report.rows.push_back({.name = "probe.device." + what,
+                           .route = "simulated",
+                           .rows = shape.rows,
+                           .cols = shape.cols,
+                           .batch = wanted.matrices,
+                           .encoding = "F8_E4M3/128x128",
+                           .unit = unit,
+                           .samples = {value},
+                           .limit = limit,
+                           .note = note});
+  };
+  const double each = 1e6 / matrices;
+  // 3,000 matrices a second: what one thread, and 16 cores, may take of one.
+  constexpr double kOneThread = 1e6 / 3000.0;
+  constexpr double kAllCores = 16.0 * kOneThread;
+  add("begin", "microseconds", each * (times.begin_processor - times.staging_processor), kOneThread,
+      fmt::format("the thread that begins units, without {:.2f} GB of buffers",
+                  1e-9 * static_cast<double>(times.staging_bytes)));
+  add("rows", "microseconds", each * times.writer_processor, kOneThread,
+      "the thread that takes rows");
+  add("publish", "microseconds", each * times.publishing_processor, {},
+      "compressing and writing the file, after the last row");
+  add("lanes", "microseconds", each * times.worker_processor, wanted.lanes * kOneThread,
+      fmt::format("{} threads: uploads, findings, errors, judgement", wanted.lanes));
+  add("metrics", "microseconds", each * metrics_processor(times), 4.0 * kOneThread,
+      "a quarter of the cores: metrics, nulls, cells");
+  add("readers", "microseconds", each * times.reader_processor, kAllCores,
+      "copies from the page cache, as many threads as cores");
+  add("processor", "microseconds",
+      each * (times.processor + times.publishing_processor - times.staging_processor), kAllCores,
+      "all of it");
+  add("whole", "seconds", times.whole, 1e-6 * wanted.microseconds * matrices,
+      fmt::format("on {} cores, from the plan to the published file; limit: the kernels alone",
+                  usable_cores()));
+  add("publishing", "seconds", times.publishing, {}, "from the last solve to the end");
+}
+
+/// Orders of the calls of a device, as a model has them: per matrix, and what passes before the
+/// first kernels.
+void add_pipeline_rows(bench::Report& report) {
+  struct Order {
+    const char* name;
+    std::int32_t lanes;
+    bool takes_turns;
+    std::int64_t unit;
+  };
+  constexpr Order kOrders[] = {{"2 lanes that share the bus", 2, false, 48},
+                               {"2 lanes in turn", 2, true, 48},
+                               {"3 lanes that share the bus", 3, false, 48},
+                               {"3 lanes in turn", 3, true, 32},
+                               {"3 lanes in turn", 3, true, 48},
+                               {"3 lanes in turn", 3, true, 64},
+                               {"3 lanes in turn", 3, true, 96}};
+  for (const auto& [kernels, least] :
+       {std::pair(0.64, 39.0), std::pair(0.40, 25.0), std::pair(0.30, 20.0)}) {
+    for (const std::int64_t matrices : {384, 3072}) {
+      for (const Order& order : kOrders) {
+        const std::vector<std::int64_t> units(static_cast<std::size_t>(matrices / order.unit),
+                                              order.unit);
+        const bench::PipelineTimes times = bench::run_pipeline({.lanes = order.lanes,
+                                                                .takes_turns = order.takes_turns,
+                                                                .kernels = kernels,
+                                                                .least_kernels = least},
+                                                               units);
+        report.rows.push_back(
+            {.name = "probe.pipeline",
+             .route = fmt::format("{}, units of {}", order.name, order.unit),
+             .rows = 7168,
+             .cols = 2048,
+             .batch = matrices,
+             .encoding = "F8_E4M3/128x128",
+             .unit = "ms_per_matrix",
+             .samples = {times.whole / static_cast<double>(matrices)},
+             .limit = kernels,
+             .note = fmt::format(
+                 "modelled; {} of {}, {} ms of kernels and 0.267 of bus; the first kernels begin "
+                 "after {:.0f} ms, {:.0f} % of the device idle",
+                 order.name, order.unit, kernels, times.fill, 100.0 * times.idle / times.whole)});
+      }
+    }
+  }
+}
+
+std::string device_table(const bench::Report& report) {
+  std::string out;
+  for (const bench::Row& row : report.rows) {
+    out += fmt::format("{:<28}{:>12.4g} {:<14}{:>10}  {}\n", row.name, row.samples.front(),
+                       row.unit, row.limit ? fmt::format("{:.4g}", *row.limit) : "-", row.note);
+  }
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -175,6 +298,15 @@ int main(int argc, char** argv) {
   app.add_option("--gib-per-worker", gib_per_worker, "Memory budget");
   app.add_option("--storage", gb_per_second, "GB/s of the storage");
   app.add_option("--folder", folder, "Where results files are written");
+  bool device = false;
+  DeviceCase wanted;
+  app.add_flag("--device", device,
+               "Batches on a device that only sleeps: what the host does of a matrix");
+  bool pipeline = false;
+  app.add_flag("--pipeline", pipeline, "A model of bus, kernels and host: orders of events");
+  app.add_option("--matrices", wanted.matrices, "Of the run on a device");
+  app.add_option("--device-microseconds", wanted.microseconds, "Of its kernels, per matrix");
+  app.add_option("--lanes", wanted.lanes, "Its calls at once");
   CLI11_PARSE(app, argc, argv);
 
   bench::Report report;
@@ -183,6 +315,18 @@ int main(int argc, char** argv) {
   report.host = bench::host_facts("none");
   const std::string output =
       (std::filesystem::path(folder) / fmt::format("many-cores-{}.h5", ::getpid())).string();
+  if (pipeline) {
+    add_pipeline_rows(report);
+    fmt::print("{}", json ? bench::report_json(report) : device_table(report));
+    return 0;
+  }
+  if (device) {
+    wanted.output = output;
+    wanted.copied = (std::filesystem::path(folder) / fmt::format("copied-{}", ::getpid())).string();
+    add_device_rows(wanted, report);
+    fmt::print("{}", json ? bench::report_json(report) : device_table(report));
+    return 0;
+  }
   if (!json) {
     fmt::print("{}", table_head());
   }

@@ -6,6 +6,7 @@
 #include "decode/encoding.hpp"
 #include "engine/description_parts.hpp"
 #include "engine/job_runner.hpp"
+#include "input/file_source.hpp"
 #include "jobs/spectra/spectrum_job.hpp"
 #include <vindex/error.hpp>
 
@@ -35,12 +36,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kTensorsPerShard = 512;
 constexpr std::uint64_t kShardBytes = std::uint64_t{1} << 40U;
 
-/// Wakes as near to `when` as the kernel can: it may delay a sleep by 50 us otherwise.
-void sleep_until(Clock::time_point when) {
-  thread_local const bool is_sharp = ::prctl(PR_SET_TIMERSLACK, 1UL) == 0;
-  (void)is_sharp;
-  std::this_thread::sleep_until(when);
-}
 Clock::duration duration_of(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
@@ -74,14 +69,23 @@ class ThreadClocks {
 /// Requests share one rate, as those to a drive do.
 class SleepingStorage final : public input::ReadCalls {
  public:
-  explicit SleepingStorage(double bytes_per_second) : rate_(bytes_per_second) {}
+  SleepingStorage(double bytes_per_second, const std::string& copied)
+      : rate_(bytes_per_second),
+        copied_(copied.empty() ? nullptr : input::open_file_source(copied)) {}
   int open_direct(int descriptor) override { return ::dup(descriptor); }
   input::Residency residency(int /*descriptor*/, std::uint64_t /*offset*/,
                              std::uint64_t /*bytes*/) override {
-    return input::Residency::kAbsent;
+    return copied_ != nullptr ? input::Residency::kResident : input::Residency::kAbsent;
   }
-  std::int64_t read(int /*descriptor*/, std::byte* /*into*/, std::size_t bytes,
-                    std::uint64_t /*offset*/) override {
+  std::int64_t read(int descriptor, std::byte* into, std::size_t bytes,
+                    std::uint64_t offset) override {
+    if (copied_ != nullptr) {
+      const std::uint64_t room = copied_->size() - std::min<std::uint64_t>(bytes, copied_->size());
+      (void)ReadCalls::read(copied_->descriptor(), into, bytes, room > 0 ? offset % room : 0);
+      (void)descriptor;
+      readers.visit();
+      return static_cast<std::int64_t>(bytes);
+    }
     Clock::time_point end;
     {
       const std::lock_guard lock(mutex_);
@@ -96,6 +100,7 @@ class SleepingStorage final : public input::ReadCalls {
 
  private:
   double rate_;
+  std::unique_ptr<ByteSource> copied_;
   std::mutex mutex_;
   Clock::time_point free_{};
 };
@@ -232,6 +237,27 @@ class SleepingBackend final : public measure::Backend {
   std::vector<std::pair<SimulatedShape, measure::MatrixReport>> shapes_;
 };
 
+/// Reports outlive the back end: they are its own.
+std::unique_ptr<measure::Backend> device_of(const SimulatedRun& run, Sums& sums) {
+  auto reports = std::make_shared<std::vector<std::pair<SimulatedShape, measure::MatrixReport>>>();
+  for (const SimulatedShape& shape : run.period) {
+    reports->emplace_back(shape, template_report(shape));
+  }
+  return make_simulated_device(
+      *run.device,
+      [reports](std::int64_t rows, std::int64_t cols) -> const measure::MatrixReport& {
+        return std::find_if(reports->begin(), reports->end(),
+                            [&](const auto& each) {
+                              return each.first.rows == rows && each.first.cols == cols;
+                            })
+            ->second;
+      },
+      [&sums](const DeviceCall& call) {
+        solver_visit = {.entered = call.entered, .left = call.left};
+        sums.solve += call.asked;
+      });
+}
+
 struct Clocks {
   Sums sums;
   ThreadClocks beginner, workers;
@@ -242,6 +268,8 @@ struct Clocks {
   double writer_processor = 0.0;
   double processor = 0.0;
   double row_was_told = 0.0;  ///< when the writer was done with a row
+  double staging_processor = 0.0;
+  std::uint64_t staging_bytes = 0;
   std::int64_t staging_made = 0;
 };
 
@@ -266,7 +294,11 @@ class TimedJob final : public engine::Job {
   std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
     begins_units = true;
     ++clocks_.staging_made;
-    return inner_->make_staging(bytes);
+    clocks_.staging_bytes += bytes;
+    const double before = thread_seconds();
+    auto made = inner_->make_staging(bytes);
+    clocks_.staging_processor += thread_seconds() - before;
+    return made;
   }
   void begin(engine::RowSink& rows, std::uint64_t queue_bytes) override {
     clocks_.begun = clocks_.row_was_told = wall_seconds();
@@ -391,11 +423,18 @@ struct Descriptor {
 
 }  // namespace
 
+void sleep_until(Clock::time_point when) {
+  // The kernel may delay a sleep by 50 us otherwise.
+  thread_local const bool is_sharp = ::prctl(PR_SET_TIMERSLACK, 1UL) == 0;
+  (void)is_sharp;
+  std::this_thread::sleep_until(when);
+}
+
 SimulatedTimes simulate(const SimulatedRun& run) {
   const double start = wall_seconds();
   const Descriptor descriptor;
   Clocks clocks;
-  SleepingStorage storage(run.bytes_per_second);
+  SleepingStorage storage(run.bytes_per_second, run.copied_file);
   engine::SelectedModel model = make_model(run, descriptor.number, clocks.beginner);
   engine::JobRun job_run;
   job_run.output = run.output;
@@ -404,7 +443,8 @@ SimulatedTimes simulate(const SimulatedRun& run) {
   job_run.ram_budget = run.ram_budget;
   job_run.reader = std::make_unique<input::BulkReader>(input::BulkReadOptions{}, &storage);
   std::vector<std::unique_ptr<measure::Backend>> backends;
-  backends.push_back(std::make_unique<SleepingBackend>(run, clocks.sums));
+  backends.push_back(run.device ? device_of(run, clocks.sums)
+                                : std::make_unique<SleepingBackend>(run, clocks.sums));
   engine::RunHooks hooks;
   hooks.progress = [&](const engine::ProgressSnapshot& snapshot) {
     clocks.row_was_told = wall_seconds();
@@ -442,6 +482,8 @@ SimulatedTimes simulate(const SimulatedRun& run) {
   times.worker_processor = clocks.workers.sum();
   times.processor = clocks.processor;
   times.publishing_processor = processor_at_end - clocks.processor;
+  times.staging_processor = clocks.staging_processor;
+  times.staging_bytes = clocks.staging_bytes;
   times.staging_made = clocks.staging_made;
   return times;
 }

@@ -4,7 +4,11 @@
 // machine.
 #pragma once
 
+#include "simulated_device.hpp"
+
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +28,12 @@ struct SimulatedRun {
   std::int32_t workers = 1;
   std::uint64_t ram_budget = 0;   ///< bytes
   double bytes_per_second = 0.0;  ///< of the storage, all requests together
-  std::string output;             ///< results file, written and left there
+  /// Read in its place, over and over; empty: nothing is read. What the page cache holds of it
+  /// costs a copy, as in a run.
+  std::string copied_file;
+  /// Solves in place of `workers`; `solve_seconds` of shapes is then nothing.
+  std::optional<DeviceModel> device;
+  std::string output;  ///< results file, written and left there
 };
 
 /// Seconds unless said otherwise. "Processor": time on a core, which a machine of few cores gives
@@ -40,13 +49,18 @@ struct SimulatedTimes {
   double wait_hand_over = 0.0;  ///< for room where finished reports go
   double writer_waits = 0.0;    ///< thread that takes rows: nothing is there
   double begin_processor = 0.0;       ///< thread that begins units
+  double staging_processor = 0.0;     ///< of that, for buffers that were made
   double writer_processor = 0.0;      ///< thread that takes rows
   double reader_processor = 0.0;      ///< all threads that read
   double worker_processor = 0.0;      ///< all workers
   double processor = 0.0;             ///< all threads, until the last row was taken
   double publishing_processor = 0.0;  ///< from there to the end
+  std::uint64_t staging_bytes = 0;    ///< of all buffers that were asked of the system
   std::int64_t staging_made = 0;      ///< buffers that were asked of the system
 };
+
+/// Wakes as near to `when` as the kernel can.
+void sleep_until(std::chrono::steady_clock::time_point when);
 
 /// Errors: those of a run; InternalError where a row is missing or failed.
 SimulatedTimes simulate(const SimulatedRun& run);

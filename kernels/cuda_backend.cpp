@@ -15,7 +15,12 @@ using measure::MeasureOptions;
 
 namespace {
 
-constexpr std::int32_t kLanes = 2;  ///< one copies while the other computes
+/// Calls at once: of three one copies while two compute, so that the device has work while a call
+/// ends, is judged on the host, and another begins. Two where memory is scarce: a lane keeps what
+/// it takes.
+constexpr std::int32_t kLanes = 3;
+constexpr std::int32_t kFewLanes = 2;
+constexpr std::uint64_t kAmpleBytes = 40ULL << 30U;
 /// Matrices handed over at once: three times the multiprocessors of the largest devices, which the
 /// stages with a block per matrix need.
 constexpr std::int64_t kBatch = 384;
@@ -49,24 +54,45 @@ CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels)
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   check(cudaMemGetInfo(&free_bytes, &total_bytes));
-  lane_budget_ = (free_bytes - std::min<std::uint64_t>(free_bytes / 4, kReserve)) / kLanes;
-  for (std::int32_t i = 0; i < kLanes; ++i) {
-    lanes_.push_back(std::make_unique<Lane>());
-    free_lanes_.push_back(lanes_.back().get());
+  const std::int32_t lanes = free_bytes >= kAmpleBytes ? kLanes : kFewLanes;
+  lane_budget_ = (free_bytes - std::min<std::uint64_t>(free_bytes / 4, kReserve)) /
+                 static_cast<std::uint64_t>(lanes);
+  lanes_.resize(static_cast<std::size_t>(lanes));
+  for (std::size_t i = lanes_.size(); i > 0; --i) {
+    free_lanes_.push_back(i - 1);
   }
 }
 
 CudaBackend::LaneLease::LaneLease(CudaBackend& backend) : backend_(backend) {
   std::unique_lock lock(backend.mutex_);
   backend.freed_.wait(lock, [&] { return !backend.free_lanes_.empty(); });
-  lane_ = backend.free_lanes_.back();
+  number_ = backend.free_lanes_.back();
   backend.free_lanes_.pop_back();
+  lock.unlock();
+  if (backend.lanes_[number_] == nullptr) {
+    try {
+      auto lane = std::make_unique<Lane>(backend.turns_);
+      lock.lock();
+      backend.lanes_[number_] = std::move(lane);
+    } catch (...) {
+      give_back();
+      throw;
+    }
+  }
 }
 
-CudaBackend::LaneLease::~LaneLease() {
+CudaBackend::LaneLease::~LaneLease() { give_back(); }
+
+void CudaBackend::LaneLease::give_back() {
   const std::lock_guard lock(backend_.mutex_);
-  backend_.free_lanes_.push_back(lane_);
+  backend_.free_lanes_.push_back(number_);
   backend_.freed_.notify_one();
+}
+
+std::int32_t CudaBackend::made_lanes() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::int32_t>(std::count_if(lanes_.begin(), lanes_.end(),
+                                                 [](const auto& lane) { return lane != nullptr; }));
 }
 
 measure::BackendInfo CudaBackend::info() const {
@@ -95,7 +121,7 @@ measure::BackendInfo CudaBackend::info() const {
 }
 
 measure::BackendLimits CudaBackend::limits() const {
-  return {.concurrent_calls = kLanes,
+  return {.concurrent_calls = static_cast<std::int32_t>(lanes_.size()),
           .batch = kBatch,
           .device_bytes = properties_.totalGlobalMem,
           .held_inputs = kHeldInputs};

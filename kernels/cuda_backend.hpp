@@ -38,6 +38,8 @@ class CudaBackend final : public measure::Backend {
   std::uint64_t device_workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                        std::int64_t cols, const measure::MeasureOptions& options,
                                        std::int64_t batch) const override;
+  /// Lanes that have handles and memory.
+  std::int32_t made_lanes() const;
   void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions& options,
                std::uint64_t workspace_limit, std::span<measure::MatrixReport> out) override;
   std::unique_ptr<measure::InnerProducts> inner_products(
@@ -47,18 +49,20 @@ class CudaBackend final : public measure::Backend {
   void decode(const decode::EncodedMatrix& matrix, std::span<float> out) override;
 
  private:
-  /// A lane for the length of one call; waits while all are taken.
+  /// A lane for the length of one call; waits while all are taken. Lanes are made when they are
+  /// first wanted, by who wants them: the first call need not wait for the handles of the others.
   class LaneLease {
    public:
     explicit LaneLease(CudaBackend& backend);
     ~LaneLease();
     LaneLease(const LaneLease&) = delete;
     LaneLease& operator=(const LaneLease&) = delete;
-    Lane& lane() { return *lane_; }
+    Lane& lane() { return *backend_.lanes_[number_]; }
 
    private:
+    void give_back();
     CudaBackend& backend_;
-    Lane* lane_ = nullptr;
+    std::size_t number_ = 0;
   };
 
   TestVerdicts verdicts() const;
@@ -79,8 +83,9 @@ class CudaBackend final : public measure::Backend {
   DeviceTraits traits_;
   std::uint64_t lane_budget_ = 0;
   PinnedPool pinned_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<Lane*> free_lanes_;
+  UploadTurns turns_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  ///< null until it is first wanted
+  std::vector<std::size_t> free_lanes_;       ///< the last one is taken first
   mutable std::mutex mutex_;
   std::condition_variable freed_;
   std::mutex test_mutex_;  ///< held while kernels are tried

@@ -18,6 +18,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
   ${CMAKE_CURRENT_LIST_DIR}/device/device_errors.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/device/pinned_memory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/device/symmetric_eigen.cpp
   ${CMAKE_CURRENT_LIST_DIR}/forward/attention.cu
   ${CMAKE_CURRENT_LIST_DIR}/forward/cuda_forward.cpp

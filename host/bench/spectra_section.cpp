@@ -65,6 +65,9 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
   const int workers = section.workers();
   const std::int64_t batch = one.batch > 0 ? one.batch : section.backend.limits().batch;
   const std::int64_t matrices = batch * workers;
+  // Calls of a device read the same copies: each of a batch has its own address, and pinning those
+  // of every call would take longer than the samples.
+  const std::int64_t copies = section.is_cuda() ? batch : matrices;
   for (std::int64_t i = 0; i < std::min(matrices, kDistinct); ++i) {
     distinct.push_back(std::make_unique<EncodedWeights>(
         encoding, one.rows, one.cols, static_cast<std::uint64_t>(i) + 1, one.spectrum));
@@ -78,13 +81,17 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
   result.batch = matrices;
   result.encoded_bytes = distinct.front()->bytes();
   const std::size_t room = (result.encoded_bytes + 4095) / 4096 * 4096;
-  const auto staging = section.backend.make_staging(room * static_cast<std::size_t>(matrices));
+  const auto staging = section.backend.make_staging(room * static_cast<std::size_t>(copies));
   std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
   std::vector<measure::MatrixInput*> members;
-  for (std::int64_t i = 0; i < matrices; ++i) {
+  std::vector<decode::EncodedMatrix> placed;
+  for (std::int64_t i = 0; i < copies; ++i) {
     const auto place = staging->bytes().subspan(room * static_cast<std::size_t>(i), room);
     const auto& weights = *distinct[static_cast<std::size_t>(i) % distinct.size()];
-    inputs.push_back(measure::make_memory_input(weights.copied_to(place)));
+    placed.push_back(weights.copied_to(place));
+  }
+  for (std::int64_t i = 0; i < matrices; ++i) {
+    inputs.push_back(measure::make_memory_input(placed[static_cast<std::size_t>(i % copies)]));
     members.push_back(inputs.back().get());
   }
 

@@ -30,6 +30,15 @@ std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget) {
   return std::min({most, unit_budget / kShare, unit_budget - std::min(unit_budget, largest)});
 }
 
+std::uint64_t batch_staging(const WorkPlan& plan, std::size_t devices) {
+  constexpr std::uint64_t kRingsOfDevice = 2;
+  std::uint64_t largest = 0;
+  for (const WorkUnit& unit : plan.units) {
+    largest = std::max(largest, unit.rows.size() > 1 ? unit.staging_bytes : 0);
+  }
+  return kRingsOfDevice * devices * largest;
+}
+
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
                   std::uint64_t ram_budget, std::uint64_t held) {
   const std::uint64_t largest = largest_row(works);

@@ -238,15 +238,25 @@ class Runner {
     if (run_.worker.claims) {
       begin_claims();
       source = {.next = [shared] { return shared->claims->next(); },
-                .stop = [shared] { shared->claims->stop(); }};
+                .stop =
+                    [shared] {
+                      shared->claims->stop();
+                      shared->staging->stop();
+                    }};
     } else {
-      source = {.next = [shared, at = std::size_t{0}]() mutable {
-        return at < shared->plan.units.size() ? &shared->plan.units[at++] : nullptr;
-      }};
+      source = {.next =
+                    [shared, at = std::size_t{0}]() mutable {
+                      return at < shared->plan.units.size() ? &shared->plan.units[at++] : nullptr;
+                    },
+                .stop = [shared] { shared->staging->stop(); }};
     }
+    const std::uint64_t most = batch_staging(shared->plan, lanes.calls.size());
     shared->pool = std::make_unique<WorkerPool>(
         std::move(source), unit_budget - kept, lanes.calls,
-        [shared](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+        [shared, most](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+          if (unit.rows.size() > 1) {
+            shared->staging->await_room(unit.staging_bytes, most);
+          }
           return std::make_shared<UnitStream>(
               shared->job->models(), unit,
               [shared](std::size_t bytes) { return shared->staging->take(bytes); }, *shared->reader,

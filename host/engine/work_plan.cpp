@@ -16,6 +16,10 @@ namespace {
 /// that a device would idle between them.
 constexpr double kUnitsPerWorker = 4.0;
 constexpr double kMinBatch = 16.0;
+/// The same where a batch streams through a ring, of which there are several calls on one device: a
+/// call of fewer leaves some of its multiprocessors idle, and beside others it need not be larger
+/// (many_cores_bench --pipeline).
+constexpr double kMinStreamedBatch = 64.0;
 
 std::uint64_t one_input(const RowWork& work) { return work.input_working + work.input_lasting; }
 
@@ -121,7 +125,9 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
 /// Adds the row to `last`, whose rows are of its kind, where there is room.
 bool join(WorkUnit& last, const RowWork& work, const PlanLimits& limits, std::uint64_t share,
           double fair_cost) {
-  if (last.cost + work.cost > std::max(fair_cost, kMinBatch * work.cost)) {
+  const bool streams = limits.held > 0 && work.reading == Reading::kWhole;
+  const double least = streams ? kMinStreamedBatch : kMinBatch;
+  if (last.cost + work.cost > std::max(fair_cost, least * work.cost)) {
     return false;
   }
   if (work.reading == Reading::kPieces) {

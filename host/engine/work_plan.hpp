@@ -117,13 +117,15 @@ inline constexpr std::uint64_t kMergedGap = 16U << 10U;
 /// Companions up to this size are read for a whole batch at once.
 inline constexpr std::uint64_t kSharedCompanionBytes = 64U << 10U;
 /// Staging memory beyond which more slots of one unit gain nothing: the depth of the reader.
-inline constexpr std::uint64_t kRingBytes = 512ULL << 20U;
+/// Pinning it is a part of every start.
+inline constexpr std::uint64_t kRingBytes = 256ULL << 20U;
 
 /// True where `companion` of a matrix of `unit` lies in its shared memory rather than in the slot.
 bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);
 
 /// Units that wait ready beyond those in work: one for every worker, so that none waits for the
-/// storage while another unit is solved, and this many more.
+/// storage while another unit is solved, and this many more. Of batches, which take long and have
+/// rings that fill again while they are in work, this many alone.
 inline constexpr std::int32_t kMoreAhead = 2;
 
 /// What the bytes of one matrix take in staging memory.

@@ -6,6 +6,7 @@
 #include "core/threads.hpp"
 
 #include <algorithm>
+#include <condition_variable>
 #include <deque>
 #include <limits>
 #include <mutex>
@@ -23,8 +24,10 @@ constexpr std::uint64_t kSmallUnitBytes = 1U << 20U;
 /// The weight of a unit in the queue of those that are ready; kWeightLimit of them fit.
 constexpr std::uint64_t kWeightLimit = 1U << 20U;
 std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
-  return kWeightLimit /
-         (unit.staging_bytes <= kSmallUnitBytes ? std::max(kSmallUnitsAhead, ahead) : ahead);
+  if (unit.staging_bytes <= kSmallUnitBytes) {
+    return kWeightLimit / std::max(kSmallUnitsAhead, ahead);
+  }
+  return kWeightLimit / (unit.rows.size() > 1 ? kMoreAhead : ahead);
 }
 
 }  // namespace
@@ -163,6 +166,9 @@ constexpr std::size_t kSlackShare = 4;
 
 struct StagingPool::Shelf {
   std::mutex mutex;
+  std::condition_variable returned;
+  std::uint64_t out_bytes = 0;
+  bool stopped = false;
   std::deque<std::unique_ptr<measure::StagingBuffer>> buffers;  ///< oldest first
   std::uint64_t bytes = 0;
   std::uint64_t limit = 0;
@@ -206,7 +212,12 @@ class StagingPool::Pooled final : public measure::StagingBuffer {
       : shelf_(std::move(shelf)), buffer_(std::move(buffer)), size_(size) {}
   Pooled(const Pooled&) = delete;
   Pooled& operator=(const Pooled&) = delete;
-  ~Pooled() override { shelf_->keep(std::move(buffer_)); }
+  ~Pooled() override {
+    shelf_->keep(std::move(buffer_));
+    const std::lock_guard lock(shelf_->mutex);
+    shelf_->out_bytes -= size_;
+    shelf_->returned.notify_all();
+  }
   std::span<std::byte> bytes() override { return buffer_->bytes().first(size_); }
 
  private:
@@ -225,7 +236,24 @@ std::unique_ptr<measure::StagingBuffer> StagingPool::take(std::size_t bytes) {
   if (buffer == nullptr) {
     buffer = make_(bytes);
   }
+  {
+    const std::lock_guard lock(shelf_->mutex);
+    shelf_->out_bytes += bytes;
+  }
   return std::make_unique<Pooled>(shelf_, std::move(buffer), bytes);
+}
+
+void StagingPool::await_room(std::uint64_t bytes, std::uint64_t most) {
+  std::unique_lock lock(shelf_->mutex);
+  shelf_->returned.wait(lock, [&] {
+    return shelf_->stopped || shelf_->out_bytes == 0 || shelf_->out_bytes + bytes <= most;
+  });
+}
+
+void StagingPool::stop() {
+  const std::lock_guard lock(shelf_->mutex);
+  shelf_->stopped = true;
+  shelf_->returned.notify_all();
 }
 
 std::uint64_t StagingPool::kept_bytes() const {

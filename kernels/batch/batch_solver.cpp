@@ -144,8 +144,14 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
     TwoStagePlan plan = phase.plan;
     plan.batch = std::min(piece, count - first);
     const Indices part(which.begin() + first, which.begin() + first + plan.batch);
-    form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
-                 phase.gram_workspace_bytes, results.gram_facts + first);
+    {
+      std::optional<UploadTurns::Turn> turn;
+      if (!batch_.has_copied(part.back() + 1)) {
+        turn.emplace(lane_.turns);
+      }
+      form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
+                   phase.gram_workspace_bytes, results.gram_facts + first);
+    }
     const StageClock::Span span(eigen_clock_, stream());
     find_diagonal_facts(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
                         results.diagonal_facts + first, stream());
@@ -268,7 +274,10 @@ std::vector<Finding> BatchSolver::run_qr_after(const Indices& which, SignDraw fl
 BatchResults BatchSolver::download(std::int64_t batch) {
   check(cudaMemcpyAsync(host_results_, device_results_, result_bytes(task_, batch),
                         cudaMemcpyDeviceToHost, stream()));
-  batch_.copy(ahead_);
+  if (ahead_ > 0) {
+    const UploadTurns::Turn turn(lane_.turns);
+    batch_.copy(ahead_);
+  }
   check(cudaStreamSynchronize(stream()));
   Arena memory(host_results_, result_bytes_);
   return {task_, batch, memory};

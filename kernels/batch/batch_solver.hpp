@@ -7,6 +7,7 @@
 
 #include "core/stop.hpp"
 #include "kernels/decode/encoded_batch.hpp"
+#include "kernels/decode/upload_turns.hpp"
 #include "kernels/device/handles.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
@@ -74,6 +75,10 @@ struct EndSolvers {
 
 /// One concurrent call's streams, handles and memory. Kept between calls.
 struct Lane {
+  /// `bus` must outlive it.
+  explicit Lane(UploadTurns& bus) : turns(bus) {}
+
+  UploadTurns& turns;
   SolverLane solver;
   Stream copies = make_stream();
   DeviceBuffer encoded{"encoded weights"};

@@ -24,7 +24,7 @@ LibraryHandles BatchSolver::handles() const {
   return {.stream = stream(),
           .blas = lane_.solver.blas.get(),
           .solver = lane_.solver.solver.get(),
-          .parameters = lane_.solver.parameters.get(),
+          .parameters = lane_.solver.solver.parameters(),
           .one_by_one = lane_.solver.one_by_one};
 }
 

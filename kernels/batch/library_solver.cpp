@@ -83,11 +83,11 @@ void add_to_factor(SolverLane& lane, const double* slab, bool over_rows, std::in
                     blas_size(rows)));
   std::size_t device_bytes = 0;
   std::size_t host_bytes = 0;
-  check(cusolverDnXgeqrf_bufferSize(lane.solver.get(), lane.parameters.get(), rows, p, CUDA_R_64F,
-                                    factor.stack, rows, CUDA_R_64F, factor.tau, CUDA_R_64F,
-                                    &device_bytes, &host_bytes));
+  check(cusolverDnXgeqrf_bufferSize(lane.solver.get(), lane.solver.parameters(), rows, p,
+                                    CUDA_R_64F, factor.stack, rows, CUDA_R_64F, factor.tau,
+                                    CUDA_R_64F, &device_bytes, &host_bytes));
   const Workspace work = reserve(lane, device_bytes, host_bytes);
-  check(cusolverDnXgeqrf(lane.solver.get(), lane.parameters.get(), rows, p, CUDA_R_64F,
+  check(cusolverDnXgeqrf(lane.solver.get(), lane.solver.parameters(), rows, p, CUDA_R_64F,
                          factor.stack, rows, CUDA_R_64F, factor.tau, CUDA_R_64F, work.device,
                          work.device_bytes, work.host, work.host_bytes, factor.info));
   (void)status_of(lane.stream.get(), factor.info, "Xgeqrf");
@@ -98,12 +98,12 @@ std::vector<double> library_singular_values(SolverLane& lane, double* matrix, st
                                             double* values, int* info) {
   std::size_t device_bytes = 0;
   std::size_t host_bytes = 0;
-  check(cusolverDnXgesvd_bufferSize(lane.solver.get(), lane.parameters.get(), 'N', 'N', p, p,
+  check(cusolverDnXgesvd_bufferSize(lane.solver.get(), lane.solver.parameters(), 'N', 'N', p, p,
                                     CUDA_R_64F, matrix, p, CUDA_R_64F, values, CUDA_R_64F, nullptr,
                                     p, CUDA_R_64F, nullptr, p, CUDA_R_64F, &device_bytes,
                                     &host_bytes));
   const Workspace work = reserve(lane, device_bytes, host_bytes);
-  check(cusolverDnXgesvd(lane.solver.get(), lane.parameters.get(), 'N', 'N', p, p, CUDA_R_64F,
+  check(cusolverDnXgesvd(lane.solver.get(), lane.solver.parameters(), 'N', 'N', p, p, CUDA_R_64F,
                          matrix, p, CUDA_R_64F, values, CUDA_R_64F, nullptr, p, CUDA_R_64F, nullptr,
                          p, CUDA_R_64F, work.device, work.device_bytes, work.host, work.host_bytes,
                          info));

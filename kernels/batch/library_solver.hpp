@@ -10,12 +10,36 @@
 
 namespace vindex::kernels {
 
+/// cuSOLVER on a stream, begun when it is first asked for: most routes never do, and the library
+/// loads a few hundred MB for it.
+class LateSolver {
+ public:
+  explicit LateSolver(cudaStream_t stream) : stream_(stream) {}
+  /// Errors: DeviceError.
+  cusolverDnHandle_t get() {
+    if (handle_ == nullptr) {
+      handle_ = make_solver(stream_);
+    }
+    return handle_.get();
+  }
+  cusolverDnParams_t parameters() {
+    if (parameters_ == nullptr) {
+      parameters_ = make_solver_parameters();
+    }
+    return parameters_.get();
+  }
+
+ private:
+  cudaStream_t stream_;
+  SolverHandle handle_;
+  SolverParameters parameters_;
+};
+
 /// Handles and scratch of one stream; not thread-safe.
 struct SolverLane {
   Stream stream = make_stream();
   BlasHandle blas = make_blas(stream.get());
-  SolverHandle solver = make_solver(stream.get());
-  SolverParameters parameters = make_solver_parameters();
+  LateSolver solver{stream.get()};
   DeviceBuffer work{"solver workspace"};
   std::vector<std::byte> host_work;
   bool one_by_one = false;  ///< see EigenLibrary
@@ -23,7 +47,7 @@ struct SolverLane {
   EigenLibrary eigen_library(bool singly) {
     return {.stream = stream.get(),
             .solver = solver.get(),
-            .parameters = parameters.get(),
+            .parameters = solver.parameters(),
             .work = &work,
             .host_work = &host_work,
             .one_by_one = singly};

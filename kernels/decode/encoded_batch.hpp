@@ -31,6 +31,8 @@ class EncodedBatch {
   /// Takes inputs of one kind (measure::is_same_kind), at most as many as there is room for; those
   /// before are forgotten. Nothing is read yet. `slab_bytes`: see Uploader.
   void begin(std::span<measure::MatrixInput* const> inputs, std::uint64_t slab_bytes = kSlabBytes);
+  /// True where the copies of the first `count` have begun.
+  bool has_copied(std::size_t count) const { return matrices_.size() >= count; }
   /// Begins the copies of the first `count`. Errors: as upload().
   void copy(std::size_t count);
   /// Sees that the first `count` are on the device before what comes next on the stream. Inputs are

@@ -1,9 +1,14 @@
 // Owns pinned host memory for encoded bytes. Pinning costs about as much as copying, so buffers are
 // kept and handed out again instead of being freed after each batch. What is kept and what is out
 // are together never more than was out at once, so that a budget for buffers bounds the pool.
+//
+// Memory is taken in large pages, touched by several threads and then registered with the driver:
+// cudaHostAlloc takes its pages one by one while it holds the driver's lock, and launches of other
+// threads wait meanwhile. Source: PyTorch's CUDACachingHostAllocator,
+// `pinned_use_cuda_host_register` and `pinned_num_register_threads`.
 #pragma once
 
-#include "handles.hpp"
+#include "pinned_memory.hpp"
 
 #include "core/integers.hpp"
 #include "measure/backend.hpp"
@@ -32,7 +37,7 @@ class PinnedPool {
 
  private:
   struct Block {
-    std::unique_ptr<void, PinnedDeleter> memory;
+    PinnedMemory memory;
     std::size_t bytes = 0;
   };
 
@@ -73,21 +78,13 @@ class PinnedPool {
       count_out(wanted);
       free_excess();
     }
-    Block fresh;
-    void* memory = nullptr;
-    const cudaError_t status = cudaHostAlloc(&memory, wanted, cudaHostAllocPortable);
-    if (status != cudaSuccess) {
+    try {
+      return {pinned_memory(wanted), wanted};
+    } catch (...) {
       const std::lock_guard lock(mutex_);
       out_bytes_ -= wanted;
+      throw;
     }
-    if (status == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();
-      throw OutOfMemory("pinned staging memory", wanted);
-    }
-    check(status);
-    fresh.memory.reset(memory);
-    fresh.bytes = wanted;
-    return fresh;
   }
 
   void put_back(Block block) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
 #include <vector>
 
 namespace vindex::engine::staging_pool_test {
@@ -36,6 +38,30 @@ TEST(StagingPoolTest, ABufferIsTheNextOnesWhereItFits) {
   const auto another = pool.take(3500);
   EXPECT_NE(another->bytes().data(), first);
   EXPECT_EQ(made.sizes, (std::vector<std::size_t>{4000, 3500}));
+}
+
+TEST(StagingPoolTest, RoomIsAwaitedUntilBuffersComeBackOrAStop) {
+  Made made;
+  StagingPool pool(made.maker(), 10000);
+  pool.await_room(9000, 5000);  // alone, anything has room
+  auto one = pool.take(3000);
+  pool.await_room(2000, 5000);
+  auto two = pool.take(2000);
+  std::atomic<bool> has_room{false};
+  {
+    std::jthread waiting([&] {
+      pool.await_room(3000, 5000);
+      has_room = true;
+    });
+    EXPECT_FALSE(has_room) << "5000 bytes are out";
+    one.reset();
+  }
+  EXPECT_TRUE(has_room);
+  {
+    std::jthread waiting([&] { pool.await_room(4000, 5000); });
+    pool.stop();
+  }
+  pool.await_room(4000, 5000);
 }
 
 TEST(StagingPoolTest, MuchLargerOnesAndTooSmallOnesAreLeft) {
