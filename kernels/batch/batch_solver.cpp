@@ -139,6 +139,7 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
   for (std::int64_t first = 0; first < count; first += piece) {
     TwoStagePlan plan = phase.plan;
     plan.batch = std::min(piece, count - first);
+    plan.already_scaled = true;  // by form_grams()
     const Indices part(which.begin() + first, which.begin() + first + plan.batch);
     form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
                  phase.gram_workspace_bytes, results.gram_facts + first);
@@ -303,7 +304,7 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
   exponents_.assign(count, 0);
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_float32 = route.is_float32();
-    const int unit = is_float32 ? 2 * results.gram_facts[i].exponent : 0;
+    const int unit = is_float32 ? results.gram_facts[i].gram_exponent : 0;
     exponents_[i] = results.exponents[i] + unit;
     const DiagonalFacts& diagonal =
         is_float32 ? results.diagonal_facts[i] : results.symmetric_facts[i].diagonal;

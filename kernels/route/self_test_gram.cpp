@@ -33,7 +33,7 @@ void compare_grams(const std::vector<float>& got, std::int64_t order, int expone
       const auto at = static_cast<std::size_t>(col);
       const float one = got[static_cast<std::size_t>(row * order + col)];
       symmetric = symmetric && one == got[static_cast<std::size_t>(col * order + row)];
-      row_got[at] = std::ldexp(static_cast<double>(one), 2 * exponent);
+      row_got[at] = std::ldexp(static_cast<double>(one), exponent);
       if (!(std::abs(row_got[at] - row_wanted[at]) <= kGramTolerance * largest)) {
         wrong.add(row, col, row_got[at], row_wanted[at]);
       }
@@ -97,7 +97,7 @@ class GramTrial {
   void judge(const Formed& got, Verdict& verdict) const {
     const auto wanted =
         reference_gram(sample_.weights(), shape_.rows, shape_.cols, shape_.rows > shape_.cols);
-    compare_grams(got.gram, shape_.order(), got.facts.exponent, wanted, shape_.short_side(),
+    compare_grams(got.gram, shape_.order(), got.facts.gram_exponent, wanted, shape_.short_side(),
                   verdict);
     const decode::Moments moments = moments_of(got.facts);
     verdict.require(moments.count == shape_.rows * shape_.cols && moments.nonfinite == 0,

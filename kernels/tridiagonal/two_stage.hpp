@@ -24,6 +24,7 @@ struct TwoStagePlan {
   std::int64_t batch = 0;
   bool is_float32 = false;
   bool chase_in_float32 = false;  ///< where float64 runs at 1/64 of float32
+  bool already_scaled = false;    ///< as BandBatch has it; of float32 matrices alone
   bool keeps_factor = false;      ///< bands and the factors that led to them stay, for a tail
   BandPlan band;
   ChaseShape chase;

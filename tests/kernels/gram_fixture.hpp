@@ -165,7 +165,7 @@ struct Grams {
   }
   /// The entry of the true Gram matrix.
   double entry(std::size_t matrix, std::int64_t i, std::int64_t j) const {
-    return std::ldexp(static_cast<double>(at(matrix, i, j)), 2 * facts[matrix].exponent);
+    return std::ldexp(static_cast<double>(at(matrix, i, j)), facts[matrix].gram_exponent);
   }
 };
 
