@@ -39,6 +39,8 @@ std::string_view site_text(TrapSite site) {
       return "shares of a norm did not come";
     case TrapSite::kAlignment:
       return "operands are not aligned for their swizzle";
+    case TrapSite::kChaseFlag:
+      return "a flag of the chase did not come";
   }
   return "an unknown reason";
 }
@@ -139,6 +141,11 @@ std::string trap_text() {
     return "";
   }
   std::string text = "; a kernel ended itself: " + std::string(site_text(site));
+  if (site == TrapSite::kChaseFlag) {
+    return text + " (part " + std::to_string(code >> 8U & 0xFFU) + "), block " +
+           std::to_string(word(report->block_x)) + ", thread " +
+           std::to_string(word(report->thread));
+  }
   if (site != TrapSite::kAlignment) {
     text += " (stage " + std::to_string(code >> 8U & 0xFFU) + ", parity " +
             std::to_string(code >> 16U) + ")";

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace vindex::kernels {
 
@@ -45,18 +46,31 @@ inline int max_shared_bytes() {
   return bytes;
 }
 
+/// How the blocks of a launch lie beside each other.
+enum class Blocks : std::uint8_t {
+  kApart,     ///< in any order, so that none may wait for another
+  kTogether,  ///< all under way at a time: a cooperative launch, refused where they do not fit
+};
+
 /// Launches `kernel` on `stream` with `shared_bytes` of dynamic shared memory; does not wait for
 /// it, unless launches_are_awaited. Errors: DeviceError naming the kernel, also for an error of an
 /// earlier one that shows here; OutOfMemory where there is none for its code or stacks.
 template <typename... Parameters, typename... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            cudaStream_t stream, Arguments... arguments) {
+void launch(Blocks blocks, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+            std::size_t shared_bytes, cudaStream_t stream, Arguments... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "a kernel gets all its arguments");
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  if (blocks == Blocks::kTogether) {
+    config.attrs = &together;
+    config.numAttrs = 1;
+  }
   const auto* const address = reinterpret_cast<const void*>(kernel);
   const auto expect = [&](cudaError_t status, bool awaited) {
     if (status != cudaSuccess) {
@@ -80,6 +94,11 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   if (launch_observer != nullptr) {
     launch_observer->after(address, stream);
   }
+}
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, Arguments... arguments) {
+  launch(Blocks::kApart, kernel, grid, block, shared_bytes, stream, arguments...);
 }
 
 }  // namespace vindex::kernels

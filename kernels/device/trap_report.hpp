@@ -22,6 +22,7 @@ enum class TrapSite : std::uint32_t {
   kEmptyStage,  ///< a stage that is not given back
   kNorms,       ///< the shares of a norm
   kAlignment,   ///< operands where the swizzle cannot be
+  kChaseFlag,   ///< a flag of a chase; in place of a stage, who waits (shared_chase.cu)
 };
 
 /// How long a kernel waits for what another thread of its block owes it before it ends itself, in

@@ -1,8 +1,8 @@
 // Owns every piece of inline PTX of the project: tensor-core products, asynchronous copies and what
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
-// Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64",
-// "rsqrt.approx.ftz.f64", "cvt", "mul.f16x2".
+// Source: PTX ISA 9.0, sections "Memory Consistency Model", "ld", "st", "cp.async", "ldmatrix",
+// "mma", "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "cvt", "mul.f16x2".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -41,6 +41,85 @@ __device__ inline void store_shared_if(float* pointer, float value, bool store) 
 /// to 15. What they wrote to shared memory before is then seen by all of them.
 __device__ inline void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// How long a wait for a flag may last, and who is told that it lasted longer.
+struct Patience {
+  long long cycles = 0;
+  void* report = nullptr;  ///< 16 bytes that become `code`, block x and z, thread; null: nowhere
+};
+
+/// Ends the kernel with an error once `begin` is longer ago than the patience.
+__device__ inline void keep_waiting(long long begin, const Patience& patience, std::uint32_t code) {
+  if (clock64() - begin > patience.cycles) {
+    if (patience.report != nullptr) {
+      auto* const words = static_cast<volatile std::uint32_t*>(patience.report);
+      words[1] = blockIdx.x;
+      words[2] = blockIdx.z;
+      words[3] = threadIdx.x;
+      words[0] = code;
+      __threadfence_system();
+    }
+    __trap();
+  }
+  __nanosleep(20);
+}
+
+/// Sets a flag in shared memory, by a whole warp: who then sees it by await_in_block() sees all
+/// that the warp wrote before, and what it had seen itself.
+__device__ inline void publish_in_block(int* flag, int value, int lane) {
+  __syncwarp();
+  if (lane == 0) {
+    asm volatile("st.release.cta.shared.s32 [%0], %1;" ::"r"(shared_address(flag)), "r"(value)
+                 : "memory");
+  }
+}
+/// The same in global memory, for other blocks, which use await_on_device().
+__device__ inline void publish_on_device(int* flag, int value, int lane) {
+  __syncwarp();
+  if (lane == 0) {
+    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(__cvta_generic_to_global(flag)),
+                 "r"(value)
+                 : "memory");
+  }
+}
+/// Waits until a flag is at least `least`, by a whole warp, of which each lane may name another;
+/// all lanes then see what was written before any of the flags was set.
+__device__ inline void await_in_block(const int* flag, int least, const Patience& patience,
+                                      std::uint32_t code) {
+  const auto has_come = [&] {
+    int value = 0;
+    asm volatile("ld.acquire.cta.shared.s32 %0, [%1];"
+                 : "=r"(value)
+                 : "r"(shared_address(flag))
+                 : "memory");
+    return __all_sync(0xFFFFFFFFU, static_cast<int>(value >= least)) != 0;
+  };
+  if (!has_come()) {
+    const long long begin = clock64();
+    while (!has_come()) {
+      keep_waiting(begin, patience, code);
+    }
+  }
+  __syncwarp();
+}
+__device__ inline void await_on_device(const int* flag, int least, const Patience& patience,
+                                       std::uint32_t code) {
+  const auto has_come = [&] {
+    int value = 0;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"(__cvta_generic_to_global(flag))
+                 : "memory");
+    return __all_sync(0xFFFFFFFFU, static_cast<int>(value >= least)) != 0;
+  };
+  if (!has_come()) {
+    const long long begin = clock64();
+    while (!has_come()) {
+      keep_waiting(begin, patience, code);
+    }
+  }
+  __syncwarp();
 }
 
 /// 1 / value and 1 / sqrt(value) of a positive normal number to 20 bits, from the unit for special

@@ -71,6 +71,19 @@ void Block::prepare_threads() {
 
 void Block::run(uint3 index, dim3 size, std::size_t shared_bytes, const std::function<void()>& body,
                 std::uint64_t& random) {
+  begin(index, size, shared_bytes, body);
+  while (!is_over()) {
+    if (!can_run()) {
+      report_deadlock();
+      break;
+    }
+    run_round(random);
+  }
+  end();
+}
+
+void Block::begin(uint3 index, dim3 size, std::size_t shared_bytes,
+                  const std::function<void()>& body) {
   index_ = index;
   size_ = size;
   thread_count_ = size.x * size.y * size.z;
@@ -91,48 +104,49 @@ void Block::run(uint3 index, dim3 size, std::size_t shared_bytes, const std::fun
   const auto address = reinterpret_cast<std::uintptr_t>(shared_store_.data());
   shared_ = shared_store_.data() +
             ((address + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment - address);
+  shared_bytes_ = shared_bytes;
   poison(shared_, shared_bytes);
   std::memset(shared_ + shared_bytes, kGuard, kGuardBytes);
-  blockIdx = index;
   runnable_.resize(thread_count_);
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
     runnable_[i] = i;
   }
-  schedule(random);
+}
+
+void Block::run_round(std::uint64_t& random) {
+  blockIdx = index_;
+  round_.swap(runnable_);
+  runnable_.clear();
+  if (random != 0) {
+    shuffle(round_, random);
+  }
+  for (const std::uint32_t thread : round_) {
+    current_ = thread;
+    threadIdx = threads_[thread].index;
+    threads_[thread].fiber->resume();
+    if (failed_) {
+      return;
+    }
+  }
+}
+
+void Block::end() {
   for (std::size_t i = 0; i < kGuardBytes && !failed_; ++i) {
-    if (shared_[shared_bytes + i] != kGuard) {
+    if (shared_[shared_bytes_ + i] != kGuard) {
       failed_ = true;
-      failure_ = name_of(0) + ": the block wrote beyond its " + std::to_string(shared_bytes) +
+      failure_ = name_of(0) + ": the block wrote beyond its " + std::to_string(shared_bytes_) +
                  " bytes of shared memory";
     }
   }
   if (failed_) {
-    for (std::uint32_t i = 0; i < thread_count_; ++i) {
-      threads_[i].fiber->restart();
-    }
+    abandon();
     throw KernelFault(failure_);
   }
 }
 
-void Block::schedule(std::uint64_t& random) {
-  next_.clear();
-  while (finished_ < thread_count_ && !failed_) {
-    if (random != 0) {
-      shuffle(runnable_, random);
-    }
-    for (const std::uint32_t thread : runnable_) {
-      current_ = thread;
-      threadIdx = threads_[thread].index;
-      threads_[thread].fiber->resume();
-      if (failed_) {
-        return;
-      }
-    }
-    runnable_.swap(next_);
-    next_.clear();
-    if (runnable_.empty() && finished_ < thread_count_) {
-      report_deadlock();
-    }
+void Block::abandon() {
+  for (std::uint32_t i = 0; i < thread_count_; ++i) {
+    threads_[i].fiber->restart();
   }
 }
 
@@ -174,7 +188,7 @@ void Block::wait(const char* what, std::source_location where) {
 
 void Block::release(std::uint32_t thread) {
   threads_[thread].waits_for = nullptr;
-  next_.push_back(thread);
+  runnable_.push_back(thread);
 }
 
 void Block::barrier(std::source_location where) {

@@ -1,4 +1,5 @@
-// Owns the threads of one block: who may run, who waits for whom, and the shared memory.
+// Owns the threads of one block: who may run, who waits for whom, and the shared memory. Blocks of
+// one launch run one after another or, where the launch says so, together (execution.cpp).
 #pragma once
 
 #include "fiber.hpp"
@@ -20,8 +21,22 @@ void shuffle(std::vector<std::uint32_t>& order, std::uint64_t& random);
 
 class Block {
  public:
+  /// From begin() to is_over() with nothing in between: a block that runs alone.
   void run(uint3 index, dim3 size, std::size_t shared_bytes, const std::function<void()>& body,
            std::uint64_t& random);
+
+  // The same in steps, for blocks that run together.
+  void begin(uint3 index, dim3 size, std::size_t shared_bytes, const std::function<void()>& body);
+  /// Lets every thread that may run go on until it waits.
+  void run_round(std::uint64_t& random);
+  bool can_run() const { return !runnable_.empty(); }
+  bool is_over() const { return failed_ || finished_ == thread_count_; }
+  bool has_failed() const { return failed_; }
+  void report_deadlock();
+  /// Looks at the guard of shared memory. Errors: KernelFault of whatever broke a rule.
+  void end();
+  /// Forgets threads that wait.
+  void abandon();
 
   // Called by the thread that runs.
   [[noreturn]] void fail(const std::string& what, std::source_location where);
@@ -73,11 +88,9 @@ class Block {
 
   static void thread_main(void* thread);
   void prepare_threads();
-  void schedule(std::uint64_t& random);
   void wait(const char* what, std::source_location where);
   void release(std::uint32_t thread);
   std::string name_of(std::uint32_t thread) const;
-  void report_deadlock();
 
   uint3 index_{};
   dim3 size_{};
@@ -85,8 +98,9 @@ class Block {
   std::uint32_t current_ = 0;
   std::uint32_t finished_ = 0;
   const std::function<void()>* body_ = nullptr;
-  std::deque<Thread> threads_;  ///< never shrinks; their stacks are used again
-  std::vector<std::uint32_t> runnable_, next_;
+  std::deque<Thread> threads_;           ///< never shrinks; their stacks are used again
+  std::vector<std::uint32_t> runnable_;  ///< in the next round
+  std::vector<std::uint32_t> round_;     ///< in this one
   std::array<Barrier, 16> barriers_;
   int predicate_count_ = 0, counted_ = 0;
   std::vector<std::vector<Meeting>> meetings_;  ///< by warp
@@ -97,6 +111,7 @@ class Block {
   std::vector<Sleeper> sleepers_;
   std::vector<unsigned char> shared_store_;
   unsigned char* shared_ = nullptr;
+  std::size_t shared_bytes_ = 0;
   std::string failure_;
   bool failed_ = false;
 };

@@ -2,7 +2,10 @@
 
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 constinit thread_local uint3 threadIdx{};
 constinit thread_local uint3 blockIdx{};
@@ -25,10 +28,71 @@ std::uint64_t next_random(std::uint64_t& state) {
   return mixed ^ (mixed >> 31U);
 }
 
-/// The block that this OS thread runs; one at a time.
-Block& current_block() {
-  thread_local Block block;
-  return block;
+/// Blocks of the launch that this OS thread runs: one that is used again and again or, where they
+/// run together, all of them. A deque, since threads know the address of their block.
+thread_local std::deque<Block> blocks_of_launch;
+thread_local std::size_t running = 0;   ///< the one whose thread goes on
+thread_local std::size_t together = 1;  ///< of them belong to this launch
+
+Block& current_block() { return blocks_of_launch[running]; }
+
+/// Rounds that a block runs before another may: a few, or as many as it can, so that some blocks
+/// fall far behind others.
+std::uint64_t burst_of(std::uint64_t& random) {
+  constexpr std::uint64_t kAsManyAsItCan = ~std::uint64_t{0};
+  const std::uint64_t drawn = random == 0 ? 0 : next_random(random);
+  return drawn % 4 == 0 ? kAsManyAsItCan : 1 + drawn / 4 % 32;
+}
+
+/// Runs blocks of which several are under way, in an order that only what they wait for restricts.
+void run_together(const std::vector<uint3>& indices, const dim3& size, std::size_t shared_bytes,
+                  const std::function<void()>& body, std::uint64_t& random) {
+  together = indices.size();
+  for (std::size_t i = 0; i < together; ++i) {
+    blocks_of_launch[i].begin(indices[i], size, shared_bytes, body);
+  }
+  std::size_t broken = together;
+  std::vector<std::size_t> able;
+  while (broken == together) {
+    able.clear();
+    std::size_t waiting = together;
+    for (std::size_t i = 0; i < together; ++i) {
+      if (blocks_of_launch[i].can_run()) {
+        able.push_back(i);
+      } else if (!blocks_of_launch[i].is_over()) {
+        waiting = i;
+      }
+    }
+    if (able.empty()) {
+      if (waiting < together) {
+        blocks_of_launch[waiting].report_deadlock();
+        broken = waiting;
+      }
+      break;
+    }
+    running = able[random == 0 ? 0 : next_random(random) % able.size()];
+    Block& block = current_block();
+    for (std::uint64_t left = burst_of(random); left > 0 && block.can_run(); --left) {
+      block.run_round(random);
+      if (block.has_failed()) {
+        broken = running;
+        break;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < together && broken < together; ++i) {
+    if (i != broken) {
+      blocks_of_launch[i].abandon();
+    }
+  }
+  const std::size_t count = std::exchange(together, 1);
+  running = 0;
+  if (broken < count) {
+    blocks_of_launch[broken].end();
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    blocks_of_launch[i].end();
+  }
 }
 
 }  // namespace
@@ -68,7 +132,11 @@ void sleep_on(const void* word, const char* what, std::source_location where,
               const LastWords& words) {
   current_block().sleep_on(word, what, where, words);
 }
-void wake(const void* word) { current_block().wake(word); }
+void wake(const void* word) {
+  for (std::size_t i = 0; i < together; ++i) {
+    blocks_of_launch[i].wake(word);
+  }
+}
 void issue_copy(void* shared, const void* source, std::size_t bytes) {
   current_block().issue_copy(shared, source, bytes);
 }
@@ -79,7 +147,7 @@ void set_schedule_seed(std::uint64_t seed) { schedule_seed = seed; }
 std::uint64_t launch_count() { return launches; }
 
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-              const std::function<void()>& body) {
+              const std::function<void()>& body, bool blocks_run_together) {
   const std::uint64_t launch = ++launches;
   const std::uint64_t seed = schedule_seed;
   std::uint64_t random = seed == 0 ? 0 : seed + launch * 0x1000003ULL;
@@ -91,8 +159,18 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
   }
   blockDim = block;
   gridDim = grid;
+  std::vector<uint3> indices;
   for (const std::uint32_t index : order) {
-    const uint3 at = {index % grid.x, index / grid.x % grid.y, index / grid.x / grid.y};
+    indices.push_back({index % grid.x, index / grid.x % grid.y, index / grid.x / grid.y});
+  }
+  while (blocks_of_launch.size() < (blocks_run_together ? indices.size() : 1)) {
+    blocks_of_launch.emplace_back();
+  }
+  if (blocks_run_together) {
+    run_together(indices, block, shared_bytes, body, random);
+    return;
+  }
+  for (const uint3& at : indices) {
     current_block().run(at, block, shared_bytes, body, random);
   }
 }

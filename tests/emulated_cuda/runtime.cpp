@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,15 @@ namespace vindex::emulated {
 namespace {
 
 constexpr std::size_t kMaxSharedBytes = 227U << 10U;  ///< a block's share on compute capability 9.0
+constexpr int kMultiprocessors = 4;
+
+/// Whether the launch says that its blocks are all under way at a time.
+bool is_cooperative(const cudaLaunchConfig_t& config) {
+  const std::span<const cudaLaunchAttribute> attributes(config.attrs, config.numAttrs);
+  return std::any_of(attributes.begin(), attributes.end(), [](const cudaLaunchAttribute& one) {
+    return one.id == cudaLaunchAttributeCooperative && one.val.cooperative != 0;
+  });
+}
 
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -112,16 +122,27 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
       return failed(cudaErrorInvalidValue);
     }
   }
-  submit(config.stream, [grid, block, shared = config.dynamicSmemBytes, body = std::move(body)] {
-    try {
-      run_grid(grid, block, shared, body);
-    } catch (const KernelFault&) {
-      if (!device().sticky_errors) {
-        throw;
-      }
-      device().broken = true;
+  const bool together = is_cooperative(config);
+  int fitting = 0;
+  if (together) {
+    (void)cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &fitting, function, static_cast<int>(threads), config.dynamicSmemBytes);
+    if (std::uint64_t{grid.x} * grid.y * grid.z >
+        static_cast<std::uint64_t>(fitting) * kMultiprocessors) {
+      return failed(cudaErrorCooperativeLaunchTooLarge);
     }
-  });
+  }
+  submit(config.stream,
+         [grid, block, shared = config.dynamicSmemBytes, body = std::move(body), together] {
+           try {
+             run_grid(grid, block, shared, body, together);
+           } catch (const KernelFault&) {
+             if (!device().sticky_errors) {
+               throw;
+             }
+             device().broken = true;
+           }
+         });
   return cudaSuccess;
 }
 
@@ -150,6 +171,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "device not ready";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
+    case cudaErrorCooperativeLaunchTooLarge:
+      return "too many blocks in cooperative launch";
   }
   return "unknown error";
 }
@@ -185,7 +208,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   properties->sharedMemPerMultiprocessor = 228U << 10U;
   properties->major = device().major;
   properties->minor = device().minor;
-  properties->multiProcessorCount = 4;
+  properties->multiProcessorCount = vindex::emulated::kMultiprocessors;
   properties->warpSize = 32;
   properties->regsPerBlock = 65536;
   properties->regsPerMultiprocessor = 65536;

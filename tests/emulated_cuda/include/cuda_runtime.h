@@ -19,7 +19,8 @@ enum cudaError_t : int {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
-  cudaErrorLaunchFailure = 719
+  cudaErrorLaunchFailure = 719,
+  cudaErrorCooperativeLaunchTooLarge = 720
 };
 enum cudaMemcpyKind : int {
   cudaMemcpyHostToHost = 0,
@@ -71,7 +72,14 @@ struct cudaDeviceProp {
   int pciBusID, pciDeviceID, pciDomainID;
 };
 
-struct cudaLaunchAttribute;
+enum cudaLaunchAttributeID : int { cudaLaunchAttributeCooperative = 2 };
+union cudaLaunchAttributeValue {
+  int cooperative;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;

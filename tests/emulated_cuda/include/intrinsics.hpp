@@ -54,6 +54,20 @@ inline void meet(int id, int threads,
                  std::source_location where = std::source_location::current()) {
   emulated::named_barrier(id, threads, true, where);
 }
+
+struct Patience {
+  long long cycles = 0;  ///< not used: what never comes is found as soon as nobody else can go on
+  void* report = nullptr;
+};
+void publish_in_block(int* flag, int value, int lane,
+                      std::source_location where = std::source_location::current());
+void publish_on_device(int* flag, int value, int lane,
+                       std::source_location where = std::source_location::current());
+void await_in_block(const int* flag, int least, const Patience& patience, std::uint32_t code,
+                    std::source_location where = std::source_location::current());
+void await_on_device(const int* flag, int least, const Patience& patience, std::uint32_t code,
+                     std::source_location where = std::source_location::current());
+
 /// As the device: the upper half of the number, 20 bits behind the point, is all there is.
 inline double rough(double exact) {
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(exact) & 0xFFFFFFFF00000000U);

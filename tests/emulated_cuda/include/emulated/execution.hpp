@@ -61,7 +61,8 @@ struct LastWords {
   void say(const uint3& block, const uint3& thread) const;
 };
 
-/// Suspends the thread until another wakes `word`; the caller looks again at what it waits for.
+/// Suspends the thread until another, of its block or of one that runs together with it, wakes
+/// `word`; the caller looks again at what it waits for.
 /// `what` names it in the report of a deadlock, where the first thread that waits says its `words`.
 void sleep_on(const void* word, const char* what, std::source_location where,
               const LastWords& words = {});
@@ -74,9 +75,12 @@ void commit_copies();
 void wait_copies(std::size_t pending_groups);
 
 /// Runs `body` for every thread of the grid, in the calling OS thread. Errors: KernelFault; what
-/// a device refuses is found by the caller.
+/// a device refuses is found by the caller. Blocks run one after another unless they
+/// `run_together`, as those of a cooperative launch do: then each goes on for as long as an order
+/// drawn from the seed says, and without a seed until it waits for another. Such kernels have no
+/// bulk copies and products of warpgroups, of which there is one set per OS thread.
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-              const std::function<void()>& body);
+              const std::function<void()>& body, bool blocks_run_together = false);
 
 /// Order in which threads of a block and blocks of a grid run; 0: by index. Any other seed permutes
 /// them anew at each launch, which shows races.
@@ -84,6 +88,10 @@ void set_schedule_seed(std::uint64_t seed);
 
 /// Makes the `number`th bulk copy from now on, 1 the next, one that never lands. 0: none.
 void lose_bulk_copy(int number);
+
+/// Makes the flag that is set as the `number`th from now on, 1 the next, one that stays as it was
+/// from then on. 0: none.
+void lose_flag(int number);
 
 /// How many launches have run, for tests that count them.
 std::uint64_t launch_count();
