@@ -90,7 +90,12 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   check(cudaMemsetAsync(batch.band, 0,
                         static_cast<std::size_t>(count * band_elements(order)) * sizeof(BandReal),
                         stream));
-  scale_matrices(batch.matrices, order, count, batch.exponents, stream);
+  if (batch.already_scaled) {
+    check(cudaMemsetAsync(batch.exponents, 0,
+                          static_cast<std::size_t>(count) * sizeof(*batch.exponents), stream));
+  } else {
+    scale_matrices(batch.matrices, order, count, batch.exponents, stream);
+  }
 
   Factors<Real, BandReal> step{batch.matrices, nullptr, products, partials,        taus,
                                overlaps,       small,   bounds,   columns,         batch.band,

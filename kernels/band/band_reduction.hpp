@@ -58,6 +58,9 @@ struct BandBatch {
   std::int32_t* exponents;   ///< gets one per matrix: eigenvalues are 2^exponent times the band's
   void* workspace;           ///< batch x workspace_bytes_per_matrix, aligned to 256 bytes
   bool keep_factor = false;  ///< leave Q in `matrices`, as band_back_transform.hpp has it
+  /// The largest diagonal entry of each matrix lies in [1/2, 1) or is 0: nothing is scaled, and the
+  /// exponents are 0.
+  bool already_scaled = false;
 };
 
 /// Reduces the batch, ordered on `stream`. `blas` is not used.

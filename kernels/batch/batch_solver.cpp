@@ -143,6 +143,7 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
   for (std::int64_t first = 0; first < count; first += piece) {
     TwoStagePlan plan = phase.plan;
     plan.batch = std::min(piece, count - first);
+    plan.already_scaled = true;  // by form_grams()
     const Indices part(which.begin() + first, which.begin() + first + plan.batch);
     {
       std::optional<UploadTurns::Turn> turn;
@@ -369,7 +370,7 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
   norms_.assign(count, {});
   for (std::size_t i = 0; i < count; ++i) {
     const bool is_float32 = route.is_float32();
-    const int unit = is_float32 ? 2 * results.gram_facts[i].exponent : 0;
+    const int unit = is_float32 ? results.gram_facts[i].gram_exponent : 0;
     exponents_[i] = results.exponents[i] + unit;
     const DiagonalFacts& diagonal =
         is_float32 ? results.diagonal_facts[i] : results.symmetric_facts[i].diagonal;

@@ -91,9 +91,9 @@ std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const
     }
     const double sum = moments.sum_squares;
     const int exponent =
-        route.is_float32() ? host.gram_facts[i].exponent : std::ilogb(moments.max_abs());
+        route.is_float32() ? host.gram_facts[i].gram_exponent : 2 * std::ilogb(moments.max_abs());
     FastMatrix matrix;
-    matrix.gram_scale = std::ldexp(1.0, 2 * exponent);
+    matrix.gram_scale = std::ldexp(1.0, exponent);
     scales.push_back(1.0 / matrix.gram_scale);
     const double frobenius = route.is_float32()
                                  ? std::sqrt(host.gram_facts[i].scaled_norm_squared)

@@ -42,7 +42,7 @@ decode::Moments moments_of(const GramFacts& facts) {
 }
 
 double gram_norm_squared(const GramFacts& facts) {
-  return std::ldexp(facts.scaled_norm_squared, 4 * facts.exponent);
+  return std::ldexp(facts.scaled_norm_squared, 2 * facts.gram_exponent);
 }
 
 namespace {
@@ -79,6 +79,7 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
                           .matrix_bytes = parts.matrix_bytes,
                           .sums_offset = parts.sums_offset,
                           .factors_offset = parts.factors_offset,
+                          .row_factors_offset = parts.row_factors_offset,
                           .squares_offset = parts.squares_offset,
                           .diagonals_offset = parts.diagonals_offset,
                           .norms_offset = parts.norms_offset};
@@ -115,6 +116,7 @@ void form_grams(const decode::Encoding& encoding, const OperandPlan& plan, const
         .operands = memory.workspace,
         .part_bytes = memory.part_bytes,
         .matrix_bytes = memory.matrix_bytes,
+        .row_factors = reinterpret_cast<const float*>(memory.workspace + memory.row_factors_offset),
         .factors = reinterpret_cast<const float*>(memory.workspace + memory.factors_offset),
         .diagonals = reinterpret_cast<const float*>(memory.workspace + memory.diagonals_offset),
         .grams = grams + first * shape.gram_elements(),

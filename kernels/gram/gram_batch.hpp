@@ -7,7 +7,7 @@
 //   form_grams(encoding, plan, {views, keys}, workspace, bytes, kernel, grams, facts, stream);
 //   ... copy `facts` back, wait ...
 //   moments = moments_of(facts[i]); norm = gram_norm_squared(facts[i]);
-//   sigma   = ldexp(sqrt(lambda), facts[i].exponent)
+//   sigma^2 = ldexp(lambda, facts[i].gram_exponent)
 #pragma once
 
 #include "gram_plan.hpp"
@@ -31,14 +31,16 @@ struct WeightSums {
 };
 
 /// What is known of one matrix; trivially copyable, written on the device. The Gram matrix in
-/// memory is 2^(-2 exponent) times the true one, so that the largest weight counts as 1 to 2 and
-/// neither the matrix nor its norm leaves the range of float32.
+/// memory is 2^-gram_exponent times the true one, so that its largest diagonal entry, and with it
+/// its largest entry, lies in [1/2, 1): what the reduction to a band wants (band_reduction.hpp).
+/// The diagonal is known before the product is, so nothing is read twice for it.
 struct GramFacts {
   WeightSums sums;
   double shift = 0.0;
   double scaled_norm_squared = 0.0;   ///< ||G||_F^2 of the matrix in memory
   std::int32_t exponent = 0;          ///< floor(log2(largest |w|)); 0 for a zero matrix
   std::int32_t operand_exponent = 0;  ///< operands are w 2^-operand_exponent
+  std::int32_t gram_exponent = 0;     ///< 0 for a zero matrix
 };
 
 decode::Moments moments_of(const GramFacts& facts);

@@ -1,10 +1,12 @@
 // Owns the way from the sums of tiles (gram_operands.cu) to what is known of each matrix: its
 // facts, the factors of its tiles and the diagonal of its Gram matrix.
 //
-// The largest weight decides both exponents: that of the Gram matrix in memory, w 2^-exponent with
-// the largest in [1, 2), and that of the operands, below 2^15 so that binary16 holds them. The
-// diagonal is sum w^2 in float64, since a tensor core cuts the sums of positive terms
-// (gram_plan.hpp).
+// The largest weight decides the exponent of the operands, below 2^15 so that binary16 holds them.
+// The diagonal is sum w^2 in float64, since a tensor core cuts the sums of positive terms
+// (gram_plan.hpp): first with the largest weight counted as 1 to 2, then scaled to below 1 by a
+// power of two, which the factors of the rows have too. So the Gram matrix is written scaled, with
+// the bits that it would have if it were scaled afterwards, but for entries below 2^-126 times the
+// largest before that.
 #include "gram_products.hpp"
 #include "gram_sums.hpp"
 
@@ -83,6 +85,50 @@ __global__ void __launch_bounds__(device::kTileSide)
       static_cast<float>(ldexp(sum, -2 * facts[matrix].exponent));
 }
 
+/// The scale of a Gram matrix: the exponent that scale_matrices() (band_reduction.hpp) would find,
+/// to its facts, its diagonal and the factors of its rows.
+/// Grid  x: matrices; kSumThreads threads, a float of shared memory for each warp. Bound by
+/// latency:
+///       some 12 KiB are read of a matrix of 7168 x 2048.
+__global__ void __launch_bounds__(device::kSumThreads)
+    gram_scale_kernel(std::int64_t fields, std::int64_t order, GramMemory memory,
+                      GramFacts* facts) {
+  const std::int64_t matrix = blockIdx.x;
+  float* const diagonal =
+      reinterpret_cast<float*>(memory.workspace + memory.diagonals_offset) + matrix * order;
+  float largest = 0.0F;
+  for (std::int64_t i = threadIdx.x; i < order; i += device::kSumThreads) {
+    largest = fmaxf(largest, diagonal[i]);
+  }
+  for (int offset = 16; offset > 0; offset /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(device::kAllLanes, largest, offset));
+  }
+  auto* const shared = reinterpret_cast<float*>(device::dynamic_shared());
+  if (threadIdx.x % 32 == 0) {
+    shared[threadIdx.x / 32] = largest;
+  }
+  __syncthreads();
+  for (int warp = 0; warp < device::kSumWarps; ++warp) {
+    largest = fmaxf(largest, shared[warp]);
+  }
+  const int exponent = largest > 0.0F ? ilogbf(largest) + 1 : 0;
+  const float scale = ldexpf(1.0F, -exponent);
+  constexpr float kLeast = 0x1p-149F;  // what is not zero stays so: zero rows are counted
+  for (std::int64_t i = threadIdx.x; i < order; i += device::kSumThreads) {
+    diagonal[i] = diagonal[i] > 0.0F ? fmaxf(diagonal[i] * scale, kLeast) : 0.0F;
+  }
+  const auto* const factors =
+      reinterpret_cast<const float*>(memory.workspace + memory.factors_offset) + matrix * fields;
+  auto* const row_factors =
+      reinterpret_cast<float*>(memory.workspace + memory.row_factors_offset) + matrix * fields;
+  for (std::int64_t i = threadIdx.x; i < fields; i += device::kSumThreads) {
+    row_factors[i] = factors[i] * scale;
+  }
+  if (threadIdx.x == 0) {
+    facts[matrix].gram_exponent = 2 * facts[matrix].exponent + exponent;
+  }
+}
+
 }  // namespace
 
 void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t matrices,
@@ -93,6 +139,9 @@ void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t 
   launch(diagonal_kernel,
          dim3(static_cast<unsigned>(shape.tiles()), 1, static_cast<unsigned>(matrices)),
          dim3(device::kTileSide), 0, stream, shape.chunks(), shape.order(), memory, facts);
+  launch(gram_scale_kernel, dim3(static_cast<unsigned>(matrices)), dim3(device::kSumThreads),
+         device::kSumWarps * sizeof(float), stream, shape.tiles() * shape.chunks(), shape.order(),
+         memory, facts);
 }
 
 }  // namespace vindex::kernels

@@ -47,13 +47,14 @@ VINDEX_HD constexpr std::int64_t operand_byte(bool contracts_rows, std::int64_t 
 struct GramWorkspace {
   static constexpr std::int64_t kAlign = 1024;
 
-  std::int64_t part_bytes = 0;        ///< operands of one part (high or low) of one matrix
-  std::int64_t matrix_bytes = 0;      ///< all its parts
-  std::int64_t sums_offset = 0;       ///< WeightSums [matrix][chunk][tile]
-  std::int64_t factors_offset = 0;    ///< float [matrix][chunk][tile]
-  std::int64_t squares_offset = 0;    ///< double [matrix][chunk][line]: sums of squares
-  std::int64_t diagonals_offset = 0;  ///< float [matrix][order]
-  std::int64_t norms_offset = 0;      ///< double [matrix][tile pair]
+  std::int64_t part_bytes = 0;          ///< operands of one part (high or low) of one matrix
+  std::int64_t matrix_bytes = 0;        ///< all its parts
+  std::int64_t sums_offset = 0;         ///< WeightSums [matrix][chunk][tile]
+  std::int64_t factors_offset = 0;      ///< float [matrix][chunk][tile]
+  std::int64_t row_factors_offset = 0;  ///< the same, with the scale of the Gram matrix
+  std::int64_t squares_offset = 0;      ///< double [matrix][chunk][line]: sums of squares
+  std::int64_t diagonals_offset = 0;    ///< float [matrix][order]
+  std::int64_t norms_offset = 0;        ///< double [matrix][tile pair]
   std::int64_t decoded_offset = 0;  ///< float32 [matrix][row][decoded_stride], where decoded first
   std::int64_t decoded_stride = 0;
   std::int64_t total_bytes = 0;
@@ -68,7 +69,10 @@ struct GramWorkspace {
     matrix_bytes = plan.parts() * part_bytes;
     sums_offset = matrices * matrix_bytes;
     factors_offset = sums_offset + aligned(fields * kSumsBytes);
-    squares_offset = factors_offset + aligned(fields * static_cast<std::int64_t>(sizeof(float)));
+    row_factors_offset =
+        factors_offset + aligned(fields * static_cast<std::int64_t>(sizeof(float)));
+    squares_offset =
+        row_factors_offset + aligned(fields * static_cast<std::int64_t>(sizeof(float)));
     diagonals_offset = squares_offset + aligned(fields * GramShape::kTile *
                                                 static_cast<std::int64_t>(sizeof(double)));
     norms_offset = diagonals_offset +

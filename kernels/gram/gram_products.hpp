@@ -40,7 +40,7 @@ struct OperandTask {
 struct GramMemory {
   unsigned char* workspace = nullptr;
   std::int64_t part_bytes = 0, matrix_bytes = 0, sums_offset = 0, factors_offset = 0,
-               squares_offset = 0, diagonals_offset = 0, norms_offset = 0;
+               row_factors_offset = 0, squares_offset = 0, diagonals_offset = 0, norms_offset = 0;
 };
 
 /// Grid    x: 128 x 128 tiles of the matrix, z: matrices. The views are those of plan.source, kF32
@@ -58,8 +58,9 @@ void convert_operands(const GramShape& shape, const ViewBatch& batch, std::int64
 
 /// Sums of a matrix in a fixed order to its facts; the factors of its tiles: what finished chunks
 /// of a tile of the short side are multiplied with; the diagonal of its Gram matrix, from float64
-/// sums of squares, since sums of products in float32 are low where all products are positive.
-/// Grid: a block per matrix, and one per matrix and tile of the short side.
+/// sums of squares, since sums of products in float32 are low where all products are positive; the
+/// scale of the Gram matrix, from that. Grid: a block per matrix, one per matrix and tile of the
+/// short side, and a block per matrix.
 void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t matrices,
                   const GramMemory& memory, GramFacts* facts, cudaStream_t stream);
 
@@ -99,7 +100,10 @@ void visit_products(const OperandPlan& plan, bool contracts_rows, Visit&& visit)
 struct ProductArguments {
   const unsigned char* operands = nullptr;  ///< [matrix][part][tile][slice], 16 KiB each
   std::int64_t part_bytes = 0, matrix_bytes = 0;
-  const float* factors = nullptr;  ///< [matrix][chunk][tile]
+  /// [matrix][chunk][tile]: of the tile of the output's rows, with the scale of the Gram matrix,
+  /// and of its columns.
+  const float* row_factors = nullptr;
+  const float* factors = nullptr;
   const float* diagonals =
       nullptr;              ///< [matrix][order]: stand where they belong, whatever is summed
   float* grams = nullptr;   ///< [matrix][order][order]
@@ -119,12 +123,12 @@ void multiply_operands(ProductKernel kernel, const OperandPlan& plan, bool contr
                        const ProductArguments& arguments, std::int64_t matrices,
                        cudaStream_t stream);
 
-/// multiply_operands() by mma.sync and by wgmma.
+/// multiply_operands() by mma.sync and by wgmma, the latter where `in_pairs` in clusters of two.
 void multiply_by_warps(const OperandPlan& plan, bool contracts_rows,
                        const ProductArguments& arguments, std::int64_t matrices,
                        cudaStream_t stream);
 void multiply_by_warpgroups(const OperandPlan& plan, bool contracts_rows,
-                            const ProductArguments& arguments, std::int64_t matrices,
+                            const ProductArguments& arguments, std::int64_t matrices, bool in_pairs,
                             cudaStream_t stream);
 
 /// The norms of all tile pairs in a fixed order to the facts. Grid: a block per matrix.

@@ -3,11 +3,14 @@
 // totals, the other keeps the tensor cores busy.
 //
 // A block makes 128 x 256 of the output, so that a byte from L2 serves a third more products than
-// in 128 x 128. 256 sums and totals of a thread would not fit its registers; 128 totals and 64 sums
-// do: a warpgroup forms the same sum for the left 128 columns, then, from the same stages, for the
-// right ones. Pairs stay at 128 x 128: their sums run over all products of a chunk, eight stages
-// that would have to be held. A quarter of a multiprocessor has 16384 registers for three of the
-// block's warps, of which the copying one gives up most of its share.
+// in 128 x 128. Where blocks are paired, as clusters, two with the same columns each copy one of
+// the two column tiles to both, and a byte from L2 serves half as much again; paired, the blocks of
+// a row tile pair begin and end together. 256 sums and totals of a thread would not fit its
+// registers; 128 totals and 64 sums do: a warpgroup forms the same sum for the left 128 columns,
+// then, from the same stages, for the right ones. Pairs stay at 128 x 128: their sums run over all
+// products of a chunk, eight stages that would have to be held. A quarter of a multiprocessor has
+// 16384 registers for three of the block's warps, of which the copying one gives up most of its
+// share.
 #include "gram_tile.hpp"
 
 #include "kernels/device/launch.hpp"
@@ -45,6 +48,10 @@ struct Tiling {
     const std::int64_t pairs = tiles / 2;
     return kHalves == 1 ? tiles * (tiles + 1) / 2 : (pairs + tiles % 2) * (pairs + 1);
   }
+  static std::int64_t paired_blocks(std::int64_t tiles) {
+    const std::int64_t pairs = (tiles + 1) / 2;
+    return pairs * (pairs + 1);
+  }
 };
 
 /// The output of a block: the tiles (row, col) and, of two halves, (row, col + 1), in the lower
@@ -52,6 +59,9 @@ struct Tiling {
 struct OutputTiles {
   device::TilePair first;
   int halves;
+  int rank = 0;         ///< of the block in its pair
+  bool shared = false;  ///< the other block of the pair has the same columns, and gets them too
+  bool written = true;  ///< else nobody wants it: a block that only its pair needs
 };
 
 /// Where in a stage the column tile of a half lies: on the diagonal it is the row tile, but for
@@ -62,9 +72,16 @@ __device__ inline int column_at(const OutputTiles& output, int half) {
   return is_shared ? 0 : (1 + half) * kTileBytes;
 }
 
-template <typename Products>
-__device__ inline OutputTiles output_tiles(std::int64_t block) {
-  if constexpr (Tiling<Products>::kHalves == 1) {
+template <typename Products, bool Paired>
+__device__ inline OutputTiles output_tiles(std::int64_t block, std::int64_t tiles) {
+  if constexpr (Paired) {
+    const device::TilePair pair = device::tile_pair(block / 2);
+    const auto rank = static_cast<int>(block % 2);
+    const bool exists = 2 * pair.row + rank < tiles;
+    const std::int64_t row = exists ? 2 * pair.row + rank : tiles - 1;
+    const std::int64_t col = 2 * pair.col;
+    return {{row, col}, col < row ? 2 : 1, rank, pair.col < pair.row, exists};
+  } else if constexpr (Tiling<Products>::kHalves == 1) {
     return {device::tile_pair(block), 1};
   } else {
     // Rows 2 q and 2 q + 1 have q + 1 blocks each: as many in all as the pair's index suggests.
@@ -133,6 +150,12 @@ __device__ inline void produce(const ProductArguments& arguments, const device::
     device::SharedBarrier* const full = ring.full + stage.index;
     device::barrier_arrive_expecting(full, (1 + loaded) * kTileBytes);
     device::copy_bulk(to, tiles.row, kTileBytes, full);
+    if (output.shared) {
+      device::copy_bulk_to_pair(to + (1 + output.rank) * kTileBytes,
+                                tiles.col + output.rank * next_tile, kTileBytes, full);
+      stage.advance();
+      continue;
+    }
     for (int half = 0; half < loaded; ++half) {
       device::copy_bulk(to + (1 + half) * kTileBytes, tiles.col + half * next_tile, kTileBytes,
                         full);
@@ -177,10 +200,15 @@ __device__ inline void multiply(float (&sums)[64], const unsigned char* stage, i
   }
 }
 
+/// Where columns are shared, the stage is free when both blocks are done with it: either may write
+/// to it then.
 template <typename Products>
-__device__ inline void release(const Ring<Products>& ring, const Stage<Products>& stage) {
+__device__ inline void release(const Ring<Products>& ring, const Stage<Products>& stage,
+                               const OutputTiles& output) {
   if (threadIdx.x % 32 == 0) {
     device::barrier_arrive(ring.empty + stage.index);
+  } else if (threadIdx.x % 32 == 1 && output.shared) {
+    device::barrier_arrive_at(ring.empty + stage.index, output.rank ^ 1);
   }
 }
 
@@ -247,7 +275,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
           if (unit > 0) {
             device::warpgroup_wait<1>();
             if (release_previous) {
-              release(ring, previous);
+              release(ring, previous, output);
             }
           }
           previous = end;
@@ -261,7 +289,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
         device::warpgroup_wait<0>();
         device::hold_sums(sums);
         if (release_previous) {
-          release(ring, previous);
+          release(ring, previous, output);
         }
 #pragma unroll
         for (int h = 0; h < kHalves; ++h) {
@@ -282,7 +310,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
   double norm = 0.0;
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
-    if (half < output.halves) {
+    if (half < output.halves && output.written) {
       for_pairs(
           arguments, output, half,
           [&](const device::TileElements& elements, std::int64_t row, std::int64_t col, int j) {
@@ -304,7 +332,7 @@ __device__ inline void finish_norm(const ProductArguments& arguments, const Outp
     ring.norms[threadIdx.x / 32] = norm;
     device::barrier_arrive(ring.norms_done);
   }
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0 && output.written) {
     wait(arguments, ring.norms_done, 0, TrapSite::kNorms, 0);
     for (int warp = 1; warp < kMultiplierWarps; ++warp) {
       norm += ring.norms[warp];
@@ -320,29 +348,33 @@ __device__ inline void finish_norm(const ProductArguments& arguments, const Outp
   }
 }
 
-// Grid: pairs of tiles of the triangle (of one operand two below each other) x 1 x matrices. Block:
-// 384, two warpgroups that multiply and one whose first thread copies. Shared: 192 KiB, four stages
-// of three operand tiles (pairs: six of two), and barriers. Bound by: tensor cores (wgmma), of
-// whose peak it has 58 % on an H100.
-template <typename Products>
+// Grid: Tiling::blocks(), or paired_blocks() in clusters of two, x 1 x matrices. Block: 384, two
+// warpgroups that multiply and one whose first thread copies. Shared: Tiling::kSharedBytes, 192 KiB
+// of stages and barriers. Bound by: the tensor cores (58 % of their peak on an H100) and what L2
+// brings of operands, 48 KiB of a block per 128 x 256 x 64 products, 32 where columns are shared.
+template <typename Products, bool Paired>
 __global__ void __launch_bounds__(kThreads, 1)
     warpgroup_product_kernel(ProductArguments arguments) {
   if constexpr (device::kHasWarpgroups) {
     unsigned char* const shared = device::dynamic_shared();
     const Ring<Products> ring(shared);
-    const OutputTiles output = output_tiles<Products>(blockIdx.x);
+    const OutputTiles output = output_tiles<Products, Paired>(blockIdx.x, arguments.tiles);
     const device::Steps steps(arguments);
     if (threadIdx.x == 0) {
       device::require_swizzle_alignment(shared, arguments.report,
                                         trap_code(TrapSite::kAlignment, 0, 0));
       for (int stage = 0; stage < Tiling<Products>::kStages; ++stage) {
         device::barrier_init(ring.full + stage, 1);
-        device::barrier_init(ring.empty + stage, kMultiplierWarps);
+        device::barrier_init(ring.empty + stage, kMultiplierWarps * (output.shared ? 2 : 1));
       }
       device::barrier_init(ring.norms_done, kMultiplierWarps);
       device::barrier_init_fence();
     }
-    __syncthreads();
+    if constexpr (Paired) {
+      device::cluster_meet();
+    } else {
+      __syncthreads();
+    }
     if (threadIdx.x >= kMultiplierThreads) {
       device::warpgroup_give_registers<kCopierRegisters>();
       if (threadIdx.x == kMultiplierThreads) {
@@ -352,19 +384,33 @@ __global__ void __launch_bounds__(kThreads, 1)
       device::warpgroup_take_registers<kMultiplierRegisters>();
       finish_norm(arguments, output, ring, consume(arguments, steps, output, ring));
     }
+    if constexpr (Paired) {
+      device::cluster_meet();  // the other block has arrived at this one's barriers for the last
+                               // time
+    }
   }
 }
 
 }  // namespace
 
 void multiply_by_warpgroups(const OperandPlan& plan, bool contracts_rows,
-                            const ProductArguments& arguments, std::int64_t matrices,
+                            const ProductArguments& arguments, std::int64_t matrices, bool in_pairs,
                             cudaStream_t stream) {
   visit_products(plan, contracts_rows, [&]<typename Products>(Products /*products*/) {
-    const dim3 grid(static_cast<unsigned>(Tiling<Products>::blocks(arguments.tiles)), 1,
-                    static_cast<unsigned>(matrices));
-    launch(warpgroup_product_kernel<Products>, grid, dim3(kThreads), Tiling<Products>::kSharedBytes,
-           stream, arguments);
+    using Tiles = Tiling<Products>;
+    const auto start = [&](Blocks blocks, auto kernel, std::int64_t count) {
+      launch(blocks, kernel, dim3(static_cast<unsigned>(count), 1, static_cast<unsigned>(matrices)),
+             dim3(kThreads), Tiles::kSharedBytes, stream, arguments);
+    };
+    if constexpr (Tiles::kHalves == 2) {
+      if (in_pairs) {
+        start(Blocks::kPairs, warpgroup_product_kernel<Products, true>,
+              Tiles::paired_blocks(arguments.tiles));
+        return;
+      }
+    }
+    start(Blocks::kApart, warpgroup_product_kernel<Products, false>,
+          Tiles::blocks(arguments.tiles));
   });
 }
 

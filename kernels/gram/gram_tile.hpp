@@ -80,11 +80,11 @@ struct ChunkFactors {
   __device__ ChunkFactors(const ProductArguments& arguments, const TilePair& first, int columns,
                           std::int64_t chunk) {
     const std::int64_t last = arguments.chunk_count - 1;
-    const float* const factors =
-        arguments.factors + (static_cast<std::int64_t>(blockIdx.z) * arguments.chunks +
+    const std::int64_t at = (static_cast<std::int64_t>(blockIdx.z) * arguments.chunks +
                              arguments.first_chunk + (chunk < last ? chunk : last)) *
-                                arguments.tiles;
-    row = __ldg(factors + first.row);
+                            arguments.tiles;
+    const float* const factors = arguments.factors + at;
+    row = __ldg(arguments.row_factors + at + first.row);
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       col[i] = __ldg(factors + first.col + (i < columns ? i : 0));

@@ -79,6 +79,9 @@ class Bench : private TestBench {
         case KernelUnderTest::kWideBackTransform:
           try_wide_back_transform(*this, verdict);
           break;
+        case KernelUnderTest::kGramClusters:
+          try_gram_clusters(*this, verdict);
+          break;
         case KernelUnderTest::kNativeOperands:
           try_native_operands(*this, verdict);
           break;

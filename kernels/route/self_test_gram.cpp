@@ -33,7 +33,7 @@ void compare_grams(const std::vector<float>& got, std::int64_t order, int expone
       const auto at = static_cast<std::size_t>(col);
       const float one = got[static_cast<std::size_t>(row * order + col)];
       symmetric = symmetric && one == got[static_cast<std::size_t>(col * order + row)];
-      row_got[at] = std::ldexp(static_cast<double>(one), 2 * exponent);
+      row_got[at] = std::ldexp(static_cast<double>(one), exponent);
       if (!(std::abs(row_got[at] - row_wanted[at]) <= kGramTolerance * largest)) {
         wrong.add(row, col, row_got[at], row_wanted[at]);
       }
@@ -97,7 +97,7 @@ class GramTrial {
   void judge(const Formed& got, Verdict& verdict) const {
     const auto wanted =
         reference_gram(sample_.weights(), shape_.rows, shape_.cols, shape_.rows > shape_.cols);
-    compare_grams(got.gram, shape_.order(), got.facts.exponent, wanted, shape_.short_side(),
+    compare_grams(got.gram, shape_.order(), got.facts.gram_exponent, wanted, shape_.short_side(),
                   verdict);
     const decode::Moments moments = moments_of(got.facts);
     verdict.require(moments.count == shape_.rows * shape_.cols && moments.nonfinite == 0,
@@ -142,6 +142,19 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
   for (const bool tall : {true, false}) {
     GramTrial trial(bench, encoding, tall ? 320 : 160, tall ? 160 : 320);
     trial.judge(trial.form(product_kernel, false), verdict);
+  }
+}
+
+void try_gram_clusters(TestBench& bench, Verdict& verdict) {
+  constexpr std::int64_t kShapes[][2] = {{400, 300}, {300, 400}};
+  for (const decode::Encoding& encoding :
+       {decode::fp8_block_encoding(128, 128), decode::plain_encoding(decode::ElementType::kF16),
+        decode::plain_encoding(decode::ElementType::kBF16),
+        decode::plain_encoding(decode::ElementType::kF32)}) {
+    for (const auto& [rows, cols] : kShapes) {
+      GramTrial trial(bench, encoding, rows, cols);
+      trial.judge(trial.form(ProductKernel::kWarpgroupPairs, false), verdict);
+    }
   }
 }
 

@@ -89,10 +89,10 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
   auto* bands = static_cast<float*>(arrays.bands);
   {
     const Range range("band");
-    kernels.band32(
-        plan.band,
-        {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor}, blas,
-        stream);
+    kernels.band32(plan.band,
+                   {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor,
+                    plan.already_scaled},
+                   blas, stream);
     keep_bands<float>(plan, arrays, out, stream);
   }
   if (plan.stages.chase32) {

@@ -26,8 +26,9 @@ struct TwoStagePlan {
   std::int64_t p = 0;
   std::int64_t batch = 0;
   bool is_float32 = false;
-  StagePrecision stages;      ///< behind a band of float32
-  bool keeps_factor = false;  ///< bands and the factors that led to them stay, for a tail
+  bool already_scaled = false;  ///< as BandBatch has it; of float32 matrices alone
+  StagePrecision stages;        ///< behind a band of float32
+  bool keeps_factor = false;    ///< bands and the factors that led to them stay, for a tail
   BandPlan band;
   ChaseShape chase;
   bool shared_chase = false;  ///< in place of `chase`, planned for the batch when it is there

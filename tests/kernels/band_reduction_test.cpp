@@ -35,7 +35,7 @@ struct Bands {
 
 template <typename Real, typename BandReal = double>
 Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cudaStream_t stream,
-             std::size_t shared_bytes = kSmallShared<Real>) {
+             std::size_t shared_bytes = kSmallShared<Real>, bool already_scaled = false) {
   const std::int64_t order = kernels::band_order(matrices.front().order);
   std::vector<Real> padded;
   for (const SymmetricMatrix& matrix : matrices) {
@@ -50,10 +50,11 @@ Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cuda
   DeviceArray<std::byte> workspace(static_cast<std::size_t>(batch) *
                                    plan.workspace_bytes_per_matrix);
   const kernels::BlasHandle blas = kernels::make_blas(stream);
-  kernels::reduce_to_band(plan,
-                          BandBatch<Real, BandReal>{device.data(), batch, band.data(),
-                                                    exponents.data(), workspace.data()},
-                          blas.get(), stream);
+  kernels::reduce_to_band(
+      plan,
+      BandBatch<Real, BandReal>{device.data(), batch, band.data(), exponents.data(),
+                                workspace.data(), false, already_scaled},
+      blas.get(), stream);
   const std::vector<BandReal> got = band.values();
   return {{got.begin(), got.end()}, exponents.values()};
 }
@@ -180,6 +181,14 @@ TEST_P(BandReduction, ScalesArePowersOfTwoAndChangeNoBit) {
     EXPECT_EQ(got.exponents[0], wanted.exponents[0] + exponent);
     EXPECT_EQ(got.band, wanted.band);
   }
+  SymmetricMatrix scaled = gram;
+  for (double& value : scaled.values) {
+    value = std::ldexp(value, -wanted.exponents[0]);
+  }
+  const Bands got =
+      reduce<float>({scaled}, BandRoute::kTensor, stream(), kSmallShared<float>, true);
+  EXPECT_EQ(got.exponents[0], 0) << "whose matrix was scaled before";
+  EXPECT_EQ(got.band, wanted.band);
 }
 
 TEST_P(BandReduction, BatchesGiveTheBitsOfSingleMatrices) {

@@ -150,6 +150,9 @@ inline std::vector<kernels::ProductKernel> product_kernels() {
   if (is_tried("wgmma") && (is_emulated() || best == kernels::ProductKernel::kWarpgroup)) {
     all.push_back(kernels::ProductKernel::kWarpgroup);
   }
+  if (is_tried("clusters") && (is_emulated() || best == kernels::ProductKernel::kWarpgroup)) {
+    all.push_back(kernels::ProductKernel::kWarpgroupPairs);
+  }
   return all;
 }
 
@@ -165,7 +168,7 @@ struct Grams {
   }
   /// The entry of the true Gram matrix.
   double entry(std::size_t matrix, std::int64_t i, std::int64_t j) const {
-    return std::ldexp(static_cast<double>(at(matrix, i, j)), 2 * facts[matrix].exponent);
+    return std::ldexp(static_cast<double>(at(matrix, i, j)), facts[matrix].gram_exponent);
   }
 };
 

@@ -54,6 +54,30 @@ TEST_P(GramKernels, BlockScaledFp8ContractedOverColumns) {
               OperandKind::kBlockScaled, kSumError);
 }
 
+/// The reduction to a band wants the largest diagonal entry in [1/2, 1): nothing is left to scale.
+TEST_P(GramKernels, TheLargestDiagonalEntryIsBelowOne) {
+  for (const float unit : {1.0F, 1.5F, 3e-20F, 7e+11F}) {
+    const auto weight = gaussian(16, unit);
+    for (const decode::Encoding& encoding :
+         {decode::fp8_block_encoding(128, 128), decode::plain_encoding(ElementType::kF32)}) {
+      const HostMatrix matrix =
+          HostMatrix::encoded(encoding, 140, 40, [&](std::int64_t row, std::int64_t col) {
+            return col == 7 ? (row == 3 ? 1e-22F * unit : 0.0F) : weight(row, col);  // no zero row
+          });
+      for (const ProductKernel kernel : product_kernels()) {
+        const Grams grams = form_one(matrix, kernel);
+        float largest = 0.0F;
+        for (std::int64_t i = 0; i < grams.p; ++i) {
+          largest = std::max(largest, grams.at(0, i, i));
+        }
+        EXPECT_GE(largest, 0.5F) << encoding.label << " " << unit;
+        EXPECT_LT(largest, 1.0F) << encoding.label << " " << unit;
+        EXPECT_EQ(grams.at(0, 7, 7) > 0.0F, matrix.weight(3, 7) != 0.0);
+      }
+    }
+  }
+}
+
 /// Two weights of one step of the contraction, 1 and 2: where the four entries that are not zero
 /// lie says which operand was read for which, whatever else is wrong.
 TEST_P(GramKernels, TwoWeightsMeetWhereTheyBelong) {
@@ -188,8 +212,12 @@ TEST_P(GramKernels, ManyTiles) {
       all.push_back(form_one(*matrix, kernel));
       EXPECT_LE(relative_error(all.back(), 0, reference), kSumError) << matrix->encoding().label;
     }
-    if (is_emulated() && all.size() == 2) {
+    if (is_emulated() && all.size() == 3) {
       EXPECT_EQ(all[0].values, all[1].values) << matrix->encoding().label;
+      EXPECT_EQ(all[1].values, all[2].values) << matrix->encoding().label;
+      // Only the shares of the norm are added in another order.
+      EXPECT_NEAR(all[2].facts[0].scaled_norm_squared, all[1].facts[0].scaled_norm_squared,
+                  1e-14 * all[1].facts[0].scaled_norm_squared);
     }
   }
 }
