@@ -151,7 +151,7 @@ class Batch {
     reduce_to_band<float, float>(
         band_plan(route, strip_rows),
         {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
-         small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0), false, true},
+         small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
         nullptr, probe_.stream());
   }
 

@@ -50,6 +50,7 @@ inline int max_shared_bytes() {
 enum class Blocks : std::uint8_t {
   kApart,     ///< in any order, so that none may wait for another
   kTogether,  ///< all under way at a time: a cooperative launch, refused where they do not fit
+  kPairs,     ///< two neighbours in x are a cluster (sm_90): under way at a time, sharing memory
 };
 
 /// Launches `kernel` on `stream` with `shared_bytes` of dynamic shared memory; does not wait for
@@ -64,11 +65,16 @@ void launch(Blocks blocks, void (*kernel)(Parameters...), dim3 grid, dim3 block,
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaLaunchAttribute together{};
-  together.id = cudaLaunchAttributeCooperative;
-  together.val.cooperative = 1;
+  cudaLaunchAttribute attribute{};
   if (blocks == Blocks::kTogether) {
-    config.attrs = &together;
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
+  } else if (blocks == Blocks::kPairs) {
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {2, 1, 1};
+  }
+  if (blocks != Blocks::kApart) {
+    config.attrs = &attribute;
     config.numAttrs = 1;
   }
   const auto* const address = reinterpret_cast<const void*>(kernel);

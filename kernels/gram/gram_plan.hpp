@@ -72,8 +72,11 @@ OperandPlan choose_operands(const decode::Encoding& encoding, const decode::Deco
 enum class ProductKernel : std::uint8_t {
   kWarp,       ///< mma.sync, every architecture from sm_80
   kWarpgroup,  ///< wgmma, sm_90a only
+  /// The same in clusters of two blocks that share what they copy; half pairs as kWarpgroup. Only
+  /// on request until a device has judged it.
+  kWarpgroupPairs,
 };
-/// The fastest kernel for a device of this compute capability. Only 9.0 has wgmma.
+/// The kernel for a device of this compute capability. Only 9.0 has wgmma.
 ProductKernel choose_product_kernel(int major, int minor);
 
 /// Sizes of the Gram of one matrix. The long side is contracted: stored rows where rows >= cols.

@@ -188,8 +188,9 @@ void multiply_by_warps(const OperandPlan& plan, bool contracts_rows,
 void multiply_operands(ProductKernel kernel, const OperandPlan& plan, bool contracts_rows,
                        const ProductArguments& arguments, std::int64_t matrices,
                        cudaStream_t stream) {
-  if (kernel == ProductKernel::kWarpgroup) {
-    multiply_by_warpgroups(plan, contracts_rows, arguments, matrices, stream);
+  if (kernel != ProductKernel::kWarp) {
+    multiply_by_warpgroups(plan, contracts_rows, arguments, matrices,
+                           kernel == ProductKernel::kWarpgroupPairs, stream);
   } else {
     multiply_by_warps(plan, contracts_rows, arguments, matrices, stream);
   }

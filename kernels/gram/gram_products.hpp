@@ -123,12 +123,12 @@ void multiply_operands(ProductKernel kernel, const OperandPlan& plan, bool contr
                        const ProductArguments& arguments, std::int64_t matrices,
                        cudaStream_t stream);
 
-/// multiply_operands() by mma.sync and by wgmma.
+/// multiply_operands() by mma.sync and by wgmma, the latter where `in_pairs` in clusters of two.
 void multiply_by_warps(const OperandPlan& plan, bool contracts_rows,
                        const ProductArguments& arguments, std::int64_t matrices,
                        cudaStream_t stream);
 void multiply_by_warpgroups(const OperandPlan& plan, bool contracts_rows,
-                            const ProductArguments& arguments, std::int64_t matrices,
+                            const ProductArguments& arguments, std::int64_t matrices, bool in_pairs,
                             cudaStream_t stream);
 
 /// The norms of all tile pairs in a fixed order to the facts. Grid: a block per matrix.

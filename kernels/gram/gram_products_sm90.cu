@@ -3,11 +3,15 @@
 // totals, the other keeps the tensor cores busy.
 //
 // A block makes 128 x 256 of the output, so that a byte from L2 serves a third more products than
-// in 128 x 128. 256 sums and totals of a thread would not fit its registers; 128 totals and 64 sums
-// do: a warpgroup forms the same sum for the left 128 columns, then, from the same stages, for the
-// right ones. Pairs stay at 128 x 128: their sums run over all products of a chunk, eight stages
-// that would have to be held. A quarter of a multiprocessor has 16384 registers for three of the
-// block's warps, of which the copying one gives up most of its share.
+// in 128 x 128. Where blocks are paired, as clusters, two with the same columns each copy one of
+// the two column tiles to both, and a byte from L2 serves half as much again; such
+// blocks begin and end together. 256 sums and totals of a thread would not fit its registers; 128
+// totals and 64 sums do: a warpgroup forms the same sum for the left 128 columns, then, from the
+// same stages, for the right ones. Operands of two halves stay at 128 x 128: their sums run over
+// all products of a chunk, eight stages that would have to be held. A quarter of a multiprocessor
+// has 16384 registers for three of the block's warps, of which the copying one gives up most of its
+// share.
+#include "gram_ring.hpp"
 #include "gram_tile.hpp"
 
 #include "kernels/device/launch.hpp"
@@ -19,96 +23,7 @@ namespace vindex::kernels {
 
 namespace {
 
-constexpr int kMultiplierThreads = 256;
-constexpr int kMultiplierWarps = kMultiplierThreads / 32;
-constexpr int kThreads = kMultiplierThreads + 128;  ///< of the last warpgroup one thread copies
-constexpr int kMultiplierRegisters = 232;
-constexpr int kCopierRegisters = 40;
-static_assert((2 * kMultiplierRegisters + kCopierRegisters) * 32 <= 16384);
-constexpr int kTileBytes = static_cast<int>(kOperandTileBytes);
-/// Eight rows: the unit of the swizzle.
-[[maybe_unused]] constexpr int kGroupBytes = 8 * kOperandRowBytes;
-static_assert(kGroupBytes == 1024 && kTileBytes % kGroupBytes == 0 && kPanelBytes % 1024 == 0,
-              "every stage, tile and panel is aligned where shared memory is");
-
-/// How the output is cut and what a stage holds: a row tile, then kHalves column tiles.
-template <typename Products>
-struct Tiling {
-  static constexpr int kHalves = Products::kPairs ? 1 : 2;
-  static constexpr int kStages = Products::kPairs ? 6 : 4;
-  static constexpr int kStageBytes = (1 + kHalves) * kTileBytes;
-  static constexpr int kSharedBytes =
-      kStages * kStageBytes + (2 * kStages + 1) * static_cast<int>(sizeof(device::SharedBarrier)) +
-      kMultiplierWarps * static_cast<int>(sizeof(double));
-
-  static std::int64_t blocks(std::int64_t tiles) {
-    const std::int64_t pairs = tiles / 2;
-    return kHalves == 1 ? tiles * (tiles + 1) / 2 : (pairs + tiles % 2) * (pairs + 1);
-  }
-};
-
-/// The output of a block: the tiles (row, col) and, of two halves, (row, col + 1), in the lower
-/// triangle.
-struct OutputTiles {
-  device::TilePair first;
-  int halves;
-};
-
-/// Where in a stage the column tile of a half lies: on the diagonal it is the row tile, but for
-/// pairs, whose parts differ.
-template <typename Products>
-__device__ inline int column_at(const OutputTiles& output, int half) {
-  const bool is_shared = !Products::kPairs && output.first.col + half == output.first.row;
-  return is_shared ? 0 : (1 + half) * kTileBytes;
-}
-
-template <typename Products>
-__device__ inline OutputTiles output_tiles(std::int64_t block) {
-  if constexpr (Tiling<Products>::kHalves == 1) {
-    return {device::tile_pair(block), 1};
-  } else {
-    // Rows 2 q and 2 q + 1 have q + 1 blocks each: as many in all as the pair's index suggests.
-    const std::int64_t q = device::tile_pair(block / 2).row;
-    const std::int64_t rest = block - q * (q + 1);
-    const std::int64_t row = 2 * q + (rest > q ? 1 : 0);
-    const std::int64_t col = 2 * (rest > q ? rest - q - 1 : rest);
-    return {{row, col}, col < row ? 2 : 1};
-  }
-}
-
-/// A place in the ring and how often it has been passed.
-template <typename Products>
-struct Stage {
-  int index = 0;
-  int parity = 0;
-  __device__ void advance() {
-    index = index + 1 == Tiling<Products>::kStages ? 0 : index + 1;
-    parity ^= index == 0 ? 1 : 0;
-  }
-};
-
-/// `full` ends a phase when the bytes of a step are there, `empty` when all warps are done with
-/// them, `norms_done` when all have left their share of the norm.
-template <typename Products>
-struct Ring {
-  using Tiles = Tiling<Products>;
-  unsigned char* stages;
-  device::SharedBarrier* full;
-  device::SharedBarrier* empty;
-  device::SharedBarrier* norms_done;
-  double* norms;  ///< [multiplying warp]
-
-  __device__ explicit Ring(unsigned char* shared)
-      : stages(shared),
-        full(
-            reinterpret_cast<device::SharedBarrier*>(shared + Tiles::kStages * Tiles::kStageBytes)),
-        empty(full + Tiles::kStages),
-        norms_done(empty + Tiles::kStages),
-        norms(reinterpret_cast<double*>(norms_done + 1)) {}
-  __device__ unsigned char* at(const Stage<Products>& stage) const {
-    return stages + stage.index * Tiles::kStageBytes;
-  }
-};
+using namespace warpgroups;
 
 /// A wait that says in the report, where it is in vain, what for.
 [[maybe_unused]] __device__ inline void wait(const ProductArguments& arguments,
@@ -133,6 +48,12 @@ __device__ inline void produce(const ProductArguments& arguments, const device::
     device::SharedBarrier* const full = ring.full + stage.index;
     device::barrier_arrive_expecting(full, (1 + loaded) * kTileBytes);
     device::copy_bulk(to, tiles.row, kTileBytes, full);
+    if (output.shared) {
+      device::copy_bulk_to_pair(to + (1 + output.rank) * kTileBytes,
+                                tiles.col + output.rank * next_tile, kTileBytes, full);
+      stage.advance();
+      continue;
+    }
     for (int half = 0; half < loaded; ++half) {
       device::copy_bulk(to + (1 + half) * kTileBytes, tiles.col + half * next_tile, kTileBytes,
                         full);
@@ -177,10 +98,15 @@ __device__ inline void multiply(float (&sums)[64], const unsigned char* stage, i
   }
 }
 
+/// Where columns are shared, the stage is free when both blocks are done with it: either may write
+/// to it then.
 template <typename Products>
-__device__ inline void release(const Ring<Products>& ring, const Stage<Products>& stage) {
+__device__ inline void release(const Ring<Products>& ring, const Stage<Products>& stage,
+                               const OutputTiles& output) {
   if (threadIdx.x % 32 == 0) {
     device::barrier_arrive(ring.empty + stage.index);
+  } else if (threadIdx.x % 32 == 1 && output.shared) {
+    device::barrier_arrive_at(ring.empty + stage.index, output.rank ^ 1);
   }
 }
 
@@ -247,7 +173,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
           if (unit > 0) {
             device::warpgroup_wait<1>();
             if (release_previous) {
-              release(ring, previous);
+              release(ring, previous, output);
             }
           }
           previous = end;
@@ -261,7 +187,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
         device::warpgroup_wait<0>();
         device::hold_sums(sums);
         if (release_previous) {
-          release(ring, previous);
+          release(ring, previous, output);
         }
 #pragma unroll
         for (int h = 0; h < kHalves; ++h) {
@@ -282,7 +208,7 @@ __device__ inline double consume(const ProductArguments& arguments, const device
   double norm = 0.0;
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
-    if (half < output.halves) {
+    if (half < output.halves && output.written) {
       for_pairs(
           arguments, output, half,
           [&](const device::TileElements& elements, std::int64_t row, std::int64_t col, int j) {
@@ -304,7 +230,7 @@ __device__ inline void finish_norm(const ProductArguments& arguments, const Outp
     ring.norms[threadIdx.x / 32] = norm;
     device::barrier_arrive(ring.norms_done);
   }
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0 && output.written) {
     wait(arguments, ring.norms_done, 0, TrapSite::kNorms, 0);
     for (int warp = 1; warp < kMultiplierWarps; ++warp) {
       norm += ring.norms[warp];
@@ -320,25 +246,33 @@ __device__ inline void finish_norm(const ProductArguments& arguments, const Outp
   }
 }
 
-template <typename Products>
+/// Grid    x: Tiling::blocks(), or paired_blocks() in clusters of two; z: matrices; 384 threads.
+/// Shared  Tiling::kSharedBytes, 192 KiB and barriers: one block per multiprocessor.
+/// Bound   by the tensor cores and by what L2 brings of operands: 48 KiB of a block per 128 x 256 x
+///         64 products, 32 where columns are shared.
+template <typename Products, bool Paired>
 __global__ void __launch_bounds__(kThreads, 1)
     warpgroup_product_kernel(ProductArguments arguments) {
   if constexpr (device::kHasWarpgroups) {
     unsigned char* const shared = device::dynamic_shared();
     const Ring<Products> ring(shared);
-    const OutputTiles output = output_tiles<Products>(blockIdx.x);
+    const OutputTiles output = output_tiles<Products, Paired>(blockIdx.x, arguments.tiles);
     const device::Steps steps(arguments);
     if (threadIdx.x == 0) {
       device::require_swizzle_alignment(shared, arguments.report,
                                         trap_code(TrapSite::kAlignment, 0, 0));
       for (int stage = 0; stage < Tiling<Products>::kStages; ++stage) {
         device::barrier_init(ring.full + stage, 1);
-        device::barrier_init(ring.empty + stage, kMultiplierWarps);
+        device::barrier_init(ring.empty + stage, kMultiplierWarps * (output.shared ? 2 : 1));
       }
       device::barrier_init(ring.norms_done, kMultiplierWarps);
       device::barrier_init_fence();
     }
-    __syncthreads();
+    if constexpr (Paired) {
+      device::cluster_meet();
+    } else {
+      __syncthreads();
+    }
     if (threadIdx.x >= kMultiplierThreads) {
       device::warpgroup_give_registers<kCopierRegisters>();
       if (threadIdx.x == kMultiplierThreads) {
@@ -348,19 +282,33 @@ __global__ void __launch_bounds__(kThreads, 1)
       device::warpgroup_take_registers<kMultiplierRegisters>();
       finish_norm(arguments, output, ring, consume(arguments, steps, output, ring));
     }
+    if constexpr (Paired) {
+      device::cluster_meet();  // the other block has arrived at this one's barriers for the last
+                               // time
+    }
   }
 }
 
 }  // namespace
 
 void multiply_by_warpgroups(const OperandPlan& plan, bool contracts_rows,
-                            const ProductArguments& arguments, std::int64_t matrices,
+                            const ProductArguments& arguments, std::int64_t matrices, bool in_pairs,
                             cudaStream_t stream) {
   visit_products(plan, contracts_rows, [&]<typename Products>(Products /*products*/) {
-    const dim3 grid(static_cast<unsigned>(Tiling<Products>::blocks(arguments.tiles)), 1,
-                    static_cast<unsigned>(matrices));
-    launch(warpgroup_product_kernel<Products>, grid, dim3(kThreads), Tiling<Products>::kSharedBytes,
-           stream, arguments);
+    using Tiles = Tiling<Products>;
+    const auto start = [&](Blocks blocks, auto kernel, std::int64_t count) {
+      launch(blocks, kernel, dim3(static_cast<unsigned>(count), 1, static_cast<unsigned>(matrices)),
+             dim3(kThreads), Tiles::kSharedBytes, stream, arguments);
+    };
+    if constexpr (Tiles::kHalves == 2) {
+      if (in_pairs) {
+        start(Blocks::kPairs, warpgroup_product_kernel<Products, true>,
+              Tiles::paired_blocks(arguments.tiles));
+        return;
+      }
+    }
+    start(Blocks::kApart, warpgroup_product_kernel<Products, false>,
+          Tiles::blocks(arguments.tiles));
   });
 }
 

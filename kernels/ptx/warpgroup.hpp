@@ -88,6 +88,38 @@ __device__ inline void copy_bulk(void* shared, const void* global, int bytes,
       : "memory");
 }
 
+/// Waits for all threads of the cluster; what they did to shared memory before is then seen by all.
+/// Also before a block ends whose shared memory others may still write to.
+__device__ inline void cluster_meet() {
+  VINDEX_SM90(
+      "barrier.cluster.arrive.release;\n"
+      "barrier.cluster.wait.acquire;\n" ::
+          : "memory");
+}
+/// An arrival at the barrier that lies in block `rank` of the cluster where `barrier` lies in this
+/// one.
+__device__ inline void barrier_arrive_at(SharedBarrier* barrier, int rank) {
+  VINDEX_SM90(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+/// copy_bulk() to the same place in both blocks of a cluster of two, each of which gets the bytes
+/// at its own barrier.
+__device__ inline void copy_bulk_to_pair(void* shared, const void* global, int bytes,
+                                         SharedBarrier* barrier) {
+  VINDEX_SM90(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(shared)),
+      "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier)),
+      "h"(static_cast<std::uint16_t>(3))
+      : "memory");
+}
+
 /// Ends the kernel with an error, and `code` in `report` as barrier_wait() has it, where the
 /// operands' memory is not aligned as the 128-byte swizzle takes for granted: it goes by the
 /// address itself, so elsewhere products would be wrong, silently. One comparison per thread that

@@ -17,7 +17,8 @@ using measure::Mode;
   throw UsageError(
       "E-SVD-ROUTE",
       "the cuda back end has the routes auto, library, qr, proof and two-stage, the last with "
-      "+gram-mma or +gram-wgmma, with +band-plain, +band-tensor or +band-library, and with "
+      "+gram-mma, +gram-wgmma or +gram-clusters, with +band-plain, +band-tensor or +band-library, "
+      "and with "
       "+kernels-former; not " +
           std::string(text));
 }
@@ -39,7 +40,7 @@ BandRoute best_band(const DeviceTraits& device, bool is_float32) {
 }
 
 Variant variant_of(ProductKernel product) {
-  return product == ProductKernel::kWarpgroup ? Variant::kFast : Variant::kPlain;
+  return product == ProductKernel::kWarp ? Variant::kPlain : Variant::kFast;
 }
 
 /// What cuBLAS does not do in the library variant is done by the plain one's kernels.
@@ -52,7 +53,9 @@ std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind 
                                              const DeviceTraits& device,
                                              const TestVerdicts& verdicts) {
   const auto is_trusted = [&](ProductKernel product) {
-    return verdicts.has(gram_kernel(kind), variant_of(product));
+    return product == ProductKernel::kWarpgroupPairs
+               ? verdicts.has(KernelUnderTest::kGramClusters)
+               : verdicts.has(gram_kernel(kind), variant_of(product));
   };
   if (wish.names_product) {
     return is_trusted(wish.product) ? std::optional(wish.product) : std::nullopt;
@@ -174,6 +177,8 @@ std::string_view kernel_name(KernelUnderTest kernel) {
       return "gram in float64 by int8 products";
     case KernelUnderTest::kTail:
       return "the smallest values again";
+    case KernelUnderTest::kGramClusters:
+      return "gram by wgmma in clusters";
     case KernelUnderTest::kChase32:
       return "bulge chasing in float32";
     case KernelUnderTest::kSharedChase:
@@ -275,6 +280,8 @@ RouteWish parse_route(std::string_view text) {
       wish.product = ProductKernel::kWarp;
     } else if (choice == "gram-wgmma") {
       wish.product = ProductKernel::kWarpgroup;
+    } else if (choice == "gram-clusters") {
+      wish.product = ProductKernel::kWarpgroupPairs;
     } else if (choice == "band-plain") {
       wish.band = BandRoute::kPlain;
     } else if (choice == "band-tensor") {
@@ -309,9 +316,10 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   if (wish.kind == RouteWish::Kind::kLibrary || !fits) {
     return with_sound_library(plan, mode, verdicts);
   }
-  if (wish.names_product && wish.product == ProductKernel::kWarpgroup &&
+  if (wish.names_product && wish.product != ProductKernel::kWarp &&
       choose_product_kernel(device.major, device.minor) != ProductKernel::kWarpgroup) {
-    throw UsageError("E-SVD-ROUTE", "gram-wgmma needs a device of compute capability 9.0");
+    throw UsageError("E-SVD-ROUTE",
+                     "gram-wgmma and gram-clusters need a device of compute capability 9.0");
   }
   if (mode != Mode::kStrict) {
     if (const auto product = trusted_product(wish, kind, device, verdicts)) {
@@ -410,6 +418,10 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
       grams[1].push_back({kernel, Variant::kFast});
     }
   }
+  if (mode != Mode::kStrict && best == ProductKernel::kWarpgroupPairs &&
+      able == ProductKernel::kWarpgroup) {
+    grams[1].push_back({KernelUnderTest::kGramClusters, Variant::kPlain});
+  }
   if (mode != Mode::kFast) {
     // Behind the first reduction that is tried: what it keeps is the same for all.
     std::vector<KernelTrial>& tried = bands[bands[0].empty() ? 1 : 0];
@@ -435,7 +447,9 @@ bool is_one_by_one(const TestVerdicts& verdicts) {
 }
 
 std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
-  const bool has_other = trial.variant == Variant::kFast && trial.kernel != KernelUnderTest::kTail;
+  const bool is_clusters = trial.kernel == KernelUnderTest::kGramClusters;
+  const bool has_other =
+      is_clusters || (trial.variant == Variant::kFast && trial.kernel != KernelUnderTest::kTail);
   if (trial.kernel == KernelUnderTest::kLibraryEigen) {
     return "two-stage";
   }
@@ -446,8 +460,12 @@ std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
   std::string route = "two-stage";
   if (is_gram(trial.kernel)) {
     route += "+gram-mma";
+  } else if (is_clusters) {
+    route += "+gram-wgmma";
   } else if (wish.names_product) {
-    route += wish.product == ProductKernel::kWarp ? "+gram-mma" : "+gram-wgmma";
+    route += wish.product == ProductKernel::kWarp        ? "+gram-mma"
+             : wish.product == ProductKernel::kWarpgroup ? "+gram-wgmma"
+                                                         : "+gram-clusters";
   }
   if (is_band(trial.kernel)) {
     route += "+band-plain";

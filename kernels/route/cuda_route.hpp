@@ -8,7 +8,8 @@
 //   qr                   QR by row blocks and bidiagonal values by cuSOLVER, for every matrix
 //   two-stage[+CHOICE]   Gram on tensor cores or, in strict, by cuBLAS in float64; band reduction,
 //                        bulge chasing, bisection. Choices, at most one of each kind:
-//                        gram-mma gram-wgmma; band-plain band-tensor band-library; kernels-former
+//                        gram-mma gram-wgmma gram-clusters; band-plain band-tensor band-library;
+//                        kernels-former
 #pragma once
 
 #include "kernels/band/band_reduction.hpp"
@@ -43,6 +44,7 @@ enum class KernelUnderTest : std::uint8_t {
   kLibraryEigen,
   kSlicedGram,
   kTail,
+  kGramClusters,  ///< of all operands that it multiplies; only where the wish names it
   // Of NewerKernels, in its order.
   kChase32,
   kSharedChase,
@@ -52,7 +54,7 @@ enum class KernelUnderTest : std::uint8_t {
   kCodeSlices,
   kWideBackTransform,
 };
-inline constexpr int kKernelsUnderTest = 18;
+inline constexpr int kKernelsUnderTest = 19;
 std::string_view kernel_name(KernelUnderTest kernel);
 /// Whether it is one of NewerKernels, beside which a former kernel stands.
 bool is_newer_kernel(KernelUnderTest kernel);

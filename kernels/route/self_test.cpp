@@ -70,6 +70,9 @@ class Bench : private TestBench {
         case KernelUnderTest::kTail:
           try_tail(*this, route, verdict);
           break;
+        case KernelUnderTest::kGramClusters:
+          try_gram_clusters(*this, verdict);
+          break;
         case KernelUnderTest::kNativeOperands:
           try_native_operands(*this, verdict);
           break;

@@ -45,6 +45,10 @@ struct TestBench {
 void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel product_kernel,
               Verdict& verdict);
 
+/// The same of every operand by wgmma in clusters, of an order of which some clusters share
+/// columns, some lie on the diagonal and the last ones have one block too many.
+void try_gram_clusters(TestBench& bench, Verdict& verdict);
+
 /// Operands and sums of block-scaled codes by the device's conversions: what follows from them is
 /// right, and has the bits of what follows from the former kernel's.
 void try_native_operands(TestBench& bench, Verdict& verdict);

@@ -145,6 +145,19 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
   }
 }
 
+void try_gram_clusters(TestBench& bench, Verdict& verdict) {
+  constexpr std::int64_t kShapes[][2] = {{400, 300}, {300, 400}};
+  for (const decode::Encoding& encoding :
+       {decode::fp8_block_encoding(128, 128), decode::plain_encoding(decode::ElementType::kF16),
+        decode::plain_encoding(decode::ElementType::kBF16),
+        decode::plain_encoding(decode::ElementType::kF32)}) {
+    for (const auto& [rows, cols] : kShapes) {
+      GramTrial trial(bench, encoding, rows, cols);
+      trial.judge(trial.form(ProductKernel::kWarpgroupPairs, false), verdict);
+    }
+  }
+}
+
 void try_native_operands(TestBench& bench, Verdict& verdict) {
   // Tiles whole and cut; then rows of which no load of several codes is aligned.
   constexpr std::int64_t kShapes[][2] = {{320, 160}, {160, 320}, {131, 258}};

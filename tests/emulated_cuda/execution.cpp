@@ -33,6 +33,8 @@ std::uint64_t next_random(std::uint64_t& state) {
 thread_local std::deque<Block> blocks_of_launch;
 thread_local std::size_t running = 0;   ///< the one whose thread goes on
 thread_local std::size_t together = 1;  ///< of them belong to this launch
+thread_local std::size_t met = 0;       ///< threads that wait at the barrier of their cluster
+thread_local std::uint64_t meetings = 0;
 
 Block& current_block() { return blocks_of_launch[running]; }
 
@@ -48,6 +50,7 @@ std::uint64_t burst_of(std::uint64_t& random) {
 void run_together(const std::vector<uint3>& indices, const dim3& size, std::size_t shared_bytes,
                   const std::function<void()>& body, std::uint64_t& random) {
   together = indices.size();
+  met = 0;
   for (std::size_t i = 0; i < together; ++i) {
     blocks_of_launch[i].begin(indices[i], size, shared_bytes, body);
   }
@@ -120,6 +123,25 @@ void warp_operation(const char* kind, std::uint32_t mask, void* argument,
   current_block().warp_operation(kind, mask, argument, complete, where);
 }
 unsigned char* shared_memory() { return current_block().shared(); }
+std::size_t block_of_launch() { return running; }
+unsigned char* shared_memory_of(std::size_t rank, std::source_location where) {
+  if (rank >= together || blocks_of_launch[rank].is_over()) {
+    fault("shared memory of a block that the cluster has not, or that has ended", where);
+  }
+  return blocks_of_launch[rank].shared();
+}
+void cluster_barrier(std::source_location where) {
+  const std::uint64_t meeting = meetings;
+  if (++met == together * blockDim.x * blockDim.y * blockDim.z) {
+    met = 0;
+    ++meetings;
+    wake(&meetings);
+    return;
+  }
+  while (meetings == meeting) {
+    sleep_on(&meetings, "the barrier of a cluster", where);
+  }
+}
 void LastWords::say(const uint3& block, const uint3& thread) const {
   if (report != nullptr) {
     report[1] = block.x;
@@ -147,11 +169,11 @@ void set_schedule_seed(std::uint64_t seed) { schedule_seed = seed; }
 std::uint64_t launch_count() { return launches; }
 
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-              const std::function<void()>& body, bool blocks_run_together) {
+              const std::function<void()>& body, bool blocks_run_together, unsigned int cluster) {
   const std::uint64_t launch = ++launches;
   const std::uint64_t seed = schedule_seed;
   std::uint64_t random = seed == 0 ? 0 : seed + launch * 0x1000003ULL;
-  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z / cluster;
   std::vector<std::uint32_t> order(blocks);
   std::iota(order.begin(), order.end(), 0U);
   if (random != 0) {
@@ -161,10 +183,18 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
   gridDim = grid;
   std::vector<uint3> indices;
   for (const std::uint32_t index : order) {
-    indices.push_back({index % grid.x, index / grid.x % grid.y, index / grid.x / grid.y});
+    for (std::uint32_t i = index * cluster; i < (index + 1) * cluster; ++i) {
+      indices.push_back({i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y});
+    }
   }
-  while (blocks_of_launch.size() < (blocks_run_together ? indices.size() : 1)) {
+  while (blocks_of_launch.size() < (blocks_run_together ? indices.size() : cluster)) {
     blocks_of_launch.emplace_back();
+  }
+  if (cluster > 1) {
+    for (auto first = indices.begin(); first != indices.end(); first += cluster) {
+      run_together({first, first + cluster}, block, shared_bytes, body, random);
+    }
+    return;
   }
   if (blocks_run_together) {
     run_together(indices, block, shared_bytes, body, random);

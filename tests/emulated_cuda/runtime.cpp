@@ -22,6 +22,15 @@ bool is_cooperative(const cudaLaunchConfig_t& config) {
   });
 }
 
+/// Blocks of a cluster, which lie side by side in x.
+unsigned int cluster_of(const cudaLaunchConfig_t& config) {
+  unsigned int size = 1;
+  for (const cudaLaunchAttribute& one : std::span(config.attrs, config.numAttrs)) {
+    size = one.id == cudaLaunchAttributeClusterDimension ? one.val.clusterDim.x : size;
+  }
+  return size;
+}
+
 thread_local cudaError_t last_error = cudaSuccess;
 
 }  // namespace
@@ -122,6 +131,10 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
       return failed(cudaErrorInvalidValue);
     }
   }
+  const unsigned int cluster = cluster_of(config);
+  if (cluster == 0 || cluster > 8 || grid.x % cluster != 0) {
+    return failed(cudaErrorInvalidConfiguration);
+  }
   const bool together = is_cooperative(config);
   int fitting = 0;
   if (together) {
@@ -132,17 +145,17 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
       return failed(cudaErrorCooperativeLaunchTooLarge);
     }
   }
-  submit(config.stream,
-         [grid, block, shared = config.dynamicSmemBytes, body = std::move(body), together] {
-           try {
-             run_grid(grid, block, shared, body, together);
-           } catch (const KernelFault&) {
-             if (!device().sticky_errors) {
-               throw;
-             }
-             device().broken = true;
-           }
-         });
+  submit(config.stream, [grid, block, shared = config.dynamicSmemBytes, body = std::move(body),
+                         together, cluster] {
+    try {
+      run_grid(grid, block, shared, body, together, cluster);
+    } catch (const KernelFault&) {
+      if (!device().sticky_errors) {
+        throw;
+      }
+      device().broken = true;
+    }
+  });
   return cudaSuccess;
 }
 

@@ -68,16 +68,21 @@ struct ThreadProducts {
 
   bool none_under_way() const { return open.empty() && groups.empty(); }
 };
-thread_local std::vector<ThreadProducts> products;  ///< by thread of the block
+/// By block of a cluster and thread of the block.
+thread_local std::vector<std::vector<ThreadProducts>> products;
 thread_local bool barriers_unfenced = false;
 
 ThreadProducts& own_products() {
   const std::size_t thread =
       threadIdx.x + blockDim.x * (threadIdx.y + std::size_t{blockDim.y} * threadIdx.z);
-  if (products.size() <= thread) {
-    products.resize(thread + 1);
+  const std::size_t block = block_of_launch();
+  if (products.size() <= block) {
+    products.resize(block + 1);
   }
-  return products[thread];
+  if (products[block].size() <= thread) {
+    products[block].resize(thread + 1);
+  }
+  return products[block][thread];
 }
 
 /// While products are under way their sums are what poison() left there.
@@ -195,8 +200,8 @@ void complete(const Product& one, ThreadProducts& own) {
 }  // namespace
 
 void begin_block() {
-  for (ThreadProducts& own : products) {
-    own = {};
+  for (std::vector<ThreadProducts>& block : products) {
+    block.assign(block.size(), {});
   }
   copies.clear();
   barriers_unfenced = false;
@@ -319,6 +324,31 @@ void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barri
   }
   emulated::copies.push_back({shared, global, bytes, barrier});
   emulated::wake(barrier);
+}
+
+namespace {
+
+/// What lies in block `rank` of the cluster where `own` lies in this one.
+template <typename T>
+T* in_block(T* own, std::size_t rank, std::source_location where) {
+  return reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(own) - emulated::shared_memory() +
+                              emulated::shared_memory_of(rank, where));
+}
+
+}  // namespace
+
+void cluster_meet(std::source_location where) { emulated::cluster_barrier(where); }
+
+void barrier_arrive_at(SharedBarrier* barrier, int rank, std::source_location where) {
+  barrier_arrive(in_block(barrier, static_cast<std::size_t>(rank), where), where);
+}
+
+void copy_bulk_to_pair(void* shared, const void* global, int bytes, SharedBarrier* barrier,
+                       std::source_location where) {
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    copy_bulk(in_block(static_cast<unsigned char*>(shared), rank, where), global, bytes,
+              in_block(barrier, rank, where), where);
+  }
 }
 
 void require_swizzle_alignment(const void* shared, void* report, std::uint32_t code,

@@ -109,6 +109,12 @@ TEST(CudaRoute, ChoicesWithinTwoStage) {
   EXPECT_EQ(routes("two-stage+band-library", Mode::kDefault, all_but()).strict.band,
             BandRoute::kLibrary);
   EXPECT_THROW(routes("two-stage+gram-wgmma", Mode::kDefault, all_but(), kAda), UsageError);
+  EXPECT_THROW(routes("two-stage+gram-clusters", Mode::kDefault, all_but(), kAda), UsageError);
+  EXPECT_EQ(routes("two-stage+gram-clusters", Mode::kDefault, all_but()).first.product,
+            ProductKernel::kWarpgroupPairs);
+  EXPECT_THROW(
+      routes("two-stage+gram-clusters", Mode::kDefault, all_but({KernelUnderTest::kGramClusters})),
+      UsageError);
   EXPECT_EQ(routes("two-stage+gram-wgmma", Mode::kDefault, all_but()).first.product,
             ProductKernel::kWarpgroup);
   for (const char* text :
@@ -225,6 +231,9 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
             first + comma + plain + comma + tail + comma + library + comma + newer + comma +
                 grams(" by wgmma"));
+  EXPECT_EQ(trials("two-stage+gram-clusters+band-library", Mode::kDefault),
+            first + comma + plain + comma + tail + comma + library + comma + newer + comma +
+                "gram by wgmma in clusters");
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
@@ -266,6 +275,10 @@ TEST(CudaRoute, WhatToSayInsteadDoesWithoutTheKernel) {
   EXPECT_EQ(instead("library", K::kLibraryEigen, Variant::kFast), "two-stage");
   EXPECT_EQ(instead("auto", K::kTail, Variant::kPlain), "library");
   EXPECT_EQ(instead("two-stage+band-tensor", K::kTail, Variant::kFast), "library");
+  EXPECT_EQ(instead("two-stage+gram-clusters", K::kGramClusters, Variant::kPlain),
+            "two-stage+gram-wgmma");
+  EXPECT_EQ(instead("two-stage+gram-clusters", K::kBand32, Variant::kFast),
+            "two-stage+gram-clusters+band-plain");
   EXPECT_EQ(instead("auto", K::kChase32, Variant::kPlain), "two-stage+kernels-former");
   EXPECT_EQ(instead("two-stage+kernels-former", K::kGramHalf, Variant::kFast),
             "two-stage+gram-mma+kernels-former");

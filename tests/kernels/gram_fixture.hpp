@@ -150,6 +150,9 @@ inline std::vector<kernels::ProductKernel> product_kernels() {
   if (is_tried("wgmma") && (is_emulated() || best == kernels::ProductKernel::kWarpgroup)) {
     all.push_back(kernels::ProductKernel::kWarpgroup);
   }
+  if (is_tried("clusters") && (is_emulated() || best == kernels::ProductKernel::kWarpgroup)) {
+    all.push_back(kernels::ProductKernel::kWarpgroupPairs);
+  }
   return all;
 }
 

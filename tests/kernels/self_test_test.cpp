@@ -153,6 +153,26 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   EXPECT_NE(thrown[0].detail.find("no such kernel image"), std::string::npos);
 }
 
+TEST(SelfTests, ClustersAreTriedWhereTheyAreNamed) {
+  const std::vector<KernelTrial> clusters = {{KernelUnderTest::kGramClusters, Variant::kPlain}};
+  for (const std::uint64_t seed : {0ULL, 1ULL, 2ULL}) {
+    emulated::set_schedule_seed(seed);
+    const auto told = tests_of({}, clusters);
+    EXPECT_TRUE(told[0].passed) << told[0].detail;
+  }
+  emulated::set_schedule_seed(0);
+  KernelTable table;
+  table.gram = wrong_gram;
+  EXPECT_FALSE(tests_of(table, clusters)[0].passed);
+  emulated::lose_bulk_copy(30);  // of those to both blocks
+  const auto lost = tests_of({}, clusters);
+  emulated::lose_bulk_copy(0);
+  EXPECT_FALSE(lost[0].passed);
+  EXPECT_NE(lost[0].detail.find("waits for ever for a barrier"), std::string::npos)
+      << lost[0].detail;
+  clear_trap_report();
+}
+
 TEST(SelfTests, AGramThatIsWrongSaysWhere) {
   KernelTable table;
   table.gram = wrong_gram;

@@ -4,6 +4,7 @@
 
 #include "kernels/device/launch.hpp"
 #include "kernels/device/trap_report.hpp"
+#include <vindex/error.hpp>
 
 #include <cmath>
 #include <emulated/execution.hpp>
@@ -129,6 +130,74 @@ TEST_P(Warpgroups, BarriersAreMadeKnownToCopies) {
   std::string fault;
   (void)run<Mistake::kNoInitFence>(fault);
   EXPECT_NE(fault.find("barrier_init_fence"), std::string::npos) << fault;
+}
+
+enum class PairMistake { kNone, kNoMeeting, kEndsEarly };
+
+/// Each block of a pair sends half of what both get; then arrives at the other's barrier.
+template <PairMistake kMistake>
+__global__ void send_to_pair(const float* halves, float* out) {
+  constexpr int kHalf = 32;
+  auto* const memory = reinterpret_cast<float*>(dynamic_shared());
+  auto* const full = reinterpret_cast<SharedBarrier*>(memory + 2 * kHalf);
+  SharedBarrier* const done = full + 1;
+  const int rank = static_cast<int>(blockIdx.x % 2);
+  if (threadIdx.x == 0) {
+    barrier_init(full, 1);
+    barrier_init(done, 32);
+    barrier_init_fence();
+  }
+  if (kMistake != PairMistake::kNoMeeting) {
+    cluster_meet();
+  }
+  if (threadIdx.x == 0) {
+    barrier_arrive_expecting(full, 2 * kHalf * static_cast<int>(sizeof(float)));
+    copy_bulk_to_pair(memory + rank * kHalf, halves + blockIdx.x * kHalf,
+                      kHalf * static_cast<int>(sizeof(float)), full);
+  }
+  barrier_wait(full, 0, kWaitCycles, nullptr, 0);
+  float* const to = out + blockIdx.x * 2 * kHalf;
+  to[threadIdx.x] = memory[threadIdx.x];
+  to[threadIdx.x + kHalf] = memory[threadIdx.x + kHalf];
+  if (kMistake == PairMistake::kEndsEarly && rank == 0) {
+    return;
+  }
+  barrier_arrive_at(done, rank ^ 1);
+  if (kMistake == PairMistake::kNone) {
+    barrier_wait(done, 0, kWaitCycles, nullptr, 0);
+    cluster_meet();
+  }
+}
+
+TEST_P(Warpgroups, PairsOfBlocksShareCopiesAndBarriers) {
+  std::vector<float> halves(4 * 32);
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    halves[i] = static_cast<float>(i);
+  }
+  DeviceArray<float> from(halves);
+  DeviceArray<float> out(4 * 64);
+  const auto fault_of = [&](void (*kernel)(const float*, float*), unsigned blocks) -> std::string {
+    try {
+      launch(kernels::Blocks::kPairs, kernel, blocks, 32, 512, stream(),
+             static_cast<const float*>(from.data()), out.data());
+    } catch (const KernelFault& found) {
+      return found.what();
+    } catch (const Error& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fault_of(send_to_pair<PairMistake::kNone>, 4), "");
+  const std::vector<float> got = out.values();
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i], halves[i / 128 * 64 + i % 64]) << i;
+  }
+  EXPECT_NE(fault_of(send_to_pair<PairMistake::kNone>, 3), "") << "no block is left alone";
+  EXPECT_NE(fault_of(send_to_pair<PairMistake::kNoMeeting>, 2), "");
+  if (GetParam() == 0) {  // other orders may let the second block be first
+    EXPECT_NE(fault_of(send_to_pair<PairMistake::kEndsEarly>, 2).find("has ended"),
+              std::string::npos);
+  }
 }
 
 /// Thread 0 of 33 arrives first once and, after all have met, a second time.

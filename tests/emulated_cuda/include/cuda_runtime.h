@@ -72,9 +72,15 @@ struct cudaDeviceProp {
   int pciBusID, pciDeviceID, pciDomainID;
 };
 
-enum cudaLaunchAttributeID : int { cudaLaunchAttributeCooperative = 2 };
+enum cudaLaunchAttributeID : int {
+  cudaLaunchAttributeCooperative = 2,
+  cudaLaunchAttributeClusterDimension = 4
+};
 union cudaLaunchAttributeValue {
   int cooperative;
+  struct {
+    unsigned int x, y, z;
+  } clusterDim;
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;

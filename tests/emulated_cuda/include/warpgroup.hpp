@@ -37,6 +37,11 @@ void barrier_wait(SharedBarrier* barrier, int parity, std::uint64_t cycles, void
                   std::uint32_t code, std::source_location where = std::source_location::current());
 void copy_bulk(void* shared, const void* global, int bytes, SharedBarrier* barrier,
                std::source_location where = std::source_location::current());
+void cluster_meet(std::source_location where = std::source_location::current());
+void barrier_arrive_at(SharedBarrier* barrier, int rank,
+                       std::source_location where = std::source_location::current());
+void copy_bulk_to_pair(void* shared, const void* global, int bytes, SharedBarrier* barrier,
+                       std::source_location where = std::source_location::current());
 void require_swizzle_alignment(const void* shared, void* report, std::uint32_t code,
                                std::source_location where = std::source_location::current());
 std::uint64_t operand_descriptor(const void* shared, int leading_bytes, int stride_bytes);

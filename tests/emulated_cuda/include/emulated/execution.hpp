@@ -77,10 +77,18 @@ void wait_copies(std::size_t pending_groups);
 /// Runs `body` for every thread of the grid, in the calling OS thread. Errors: KernelFault; what
 /// a device refuses is found by the caller. Blocks run one after another unless they
 /// `run_together`, as those of a cooperative launch do: then each goes on for as long as an order
-/// drawn from the seed says, and without a seed until it waits for another. Such kernels have no
-/// bulk copies and products of warpgroups, of which there is one set per OS thread.
+/// drawn from the seed says, and without a seed until it waits for another. `cluster` > 1: so
+/// many neighbours in x run together, and then the next ones; a cooperative launch has none.
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes,
-              const std::function<void()>& body, bool blocks_run_together = false);
+              const std::function<void()>& body, bool blocks_run_together = false,
+              unsigned int cluster = 1);
+
+/// The number of this block among those that run together: in a cluster its rank.
+std::size_t block_of_launch();
+/// The shared memory of a block of this cluster; a fault where there is none such any more.
+unsigned char* shared_memory_of(std::size_t rank, std::source_location where);
+/// Waits for all threads of the cluster.
+void cluster_barrier(std::source_location where);
 
 /// Order in which threads of a block and blocks of a grid run; 0: by index. Any other seed permutes
 /// them anew at each launch, which shows races.
