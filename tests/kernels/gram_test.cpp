@@ -220,6 +220,11 @@ TEST_P(GramKernels, ManyTiles) {
                   1e-14 * all[1].facts[0].scaled_norm_squared);
     }
   }
+  // A contraction in several launches, of which each reads what the one before wrote.
+  for (const ProductKernel kernel : product_kernels()) {
+    EXPECT_EQ(form_one(odd, kernel, {.min_workspace = true}).values, form_one(odd, kernel).values)
+        << static_cast<int>(kernel);
+  }
 }
 
 /// Sums of integers below 2^24 are exact in any order, so the whole matrix must be.
