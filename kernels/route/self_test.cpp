@@ -71,7 +71,7 @@ class Bench : private TestBench {
           try_tail(*this, route, verdict);
           break;
         case KernelUnderTest::kCodeSlices:
-          try_code_grams(*this, verdict);
+          try_code_grams(*this, product, verdict);
           break;
         case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:

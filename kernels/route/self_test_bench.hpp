@@ -49,7 +49,7 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
 /// Float64 Gram matrices of E4M3 codes, both ways, of exact and of rounded scales, and their sums.
-void try_code_grams(TestBench& bench, Verdict& verdict);
+void try_code_grams(TestBench& bench, ProductKernel product, Verdict& verdict);
 
 /// What the smallest values of a spectrum are found again by: the factor that a reduction by
 /// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in

@@ -205,27 +205,30 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string sliced = "gram in float64 by int8 products";
   const std::string tail = "the smallest values again";
   const std::string codes = "gram in float64 of fp8 codes by int8 products";
+  const std::string codes_last = codes + ", wgmma";
   const std::string comma = ", ";
   const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
   EXPECT_EQ(trials("library", Mode::kDefault), library);
   EXPECT_EQ(trials("auto", Mode::kStrict), first + comma + plain64 + comma + tail + comma +
-                                               library + comma + tensor64 + comma + codes);
+                                               library + comma + tensor64 + comma + codes + comma +
+                                               codes_last);
   const auto automatic = [&](const std::string& between, const std::string& newer) {
     return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
-           comma + tensor64 + comma + tensor32 + newer + comma + grams(" by wgmma");
+           comma + tensor64 + comma + tensor32 + (newer.empty() ? "" : comma + codes) + comma +
+           grams(" by wgmma") + newer;
   };
-  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma, comma + codes));
+  EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma, comma + codes_last));
   EXPECT_EQ(trials("auto", Mode::kFast), automatic("", "")) << "it has no tail";
   EXPECT_EQ(trials("two-stage+gram-mma+band-plain", Mode::kDefault),
             first + comma + plain + comma + tail + comma + library + comma + grams(" by mma.sync") +
                 comma + codes);
   EXPECT_EQ(trials("two-stage+gram-wgmma+band-library", Mode::kDefault),
             first + comma + plain + comma + tail + comma + library + comma + codes + comma +
-                grams(" by wgmma"));
+                grams(" by wgmma") + comma + codes_last);
   EXPECT_EQ(trials("two-stage+band-tensor", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores" +
-                comma + codes);
+                comma + codes + comma + codes_last);
   EXPECT_EQ(trials("two-stage+band-tensor+kernels-former", Mode::kStrict),
             first + comma + library + comma + tensor64 + comma + tail + ", behind tensor cores");
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
@@ -280,6 +283,12 @@ TEST(CudaRoute, NewerKernelsAreUsedWhereTheyPassedAndAreWanted) {
   EXPECT_TRUE(one_less.shared_chase);
   EXPECT_EQ(routes("two-stage+kernels-former", Mode::kDefault, all_but()).newer, NewerKernels{});
   EXPECT_EQ(routes("library", Mode::kDefault, all_but()).newer, NewerKernels{});
+  EXPECT_EQ(routes("auto", Mode::kStrict, all_but()).code_product, ProductKernel::kWarpgroup);
+  EXPECT_EQ(routes("auto", Mode::kStrict, plain_of(K::kCodeSlices)).code_product,
+            ProductKernel::kWarp);
+  EXPECT_EQ(routes("two-stage+gram-mma", Mode::kStrict, all_but()).code_product,
+            ProductKernel::kWarp);
+  EXPECT_EQ(routes("auto", Mode::kStrict, all_but(), kAda).code_product, ProductKernel::kWarp);
   EXPECT_EQ(routes("auto", Mode::kDefault, {}).newer, NewerKernels{}) << "nothing was tested";
   EXPECT_THROW(parse_route("two-stage+kernels-former+kernels-former"), UsageError);
 }
