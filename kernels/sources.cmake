@@ -29,6 +29,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram/code_operands.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/code_scales.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/code_slices.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/code_slices_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_facts.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_operands.cu

@@ -52,6 +52,7 @@ void BatchSolver::form_grams64(const Indices& which, SignDraw flip, const Float6
         rounded_codes_[i] = kind == CodeScales::kRounded;
       }
       kernels_.code_grams({.views = views,
+                           .product = task_.routes.code_product,
                            .rounded = kind == CodeScales::kRounded,
                            .sign_flip_keys = keys,
                            .transposed = batch_[which[first]].transposed,

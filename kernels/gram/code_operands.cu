@@ -216,13 +216,13 @@ __global__ void __launch_bounds__(kThreads, 3) slice_codes_kernel(CodeViews batc
     static_cast<WeightSums*>(arguments.sums)[field] = total;
     const bool is_number = total.nonfinite == 0;
     const bool is_used = is_number && scale != 0.0F && isfinite(scale);
-    arguments.scales[field] = {
-        .scale = !is_number ? static_cast<double>(NAN)
-                 : is_used  ? static_cast<double>(scale)
-                            : 0.0,
-        .last = is_used ? last : 0.0,
-        .mantissa = is_used ? static_cast<float>(static_cast<double>(scale) / last) : 1.0F,
-        .unused = 0.0F};
+    const float mantissa = is_used ? static_cast<float>(static_cast<double>(scale) / last) : 1.0F;
+    arguments.scales[field] = {.scale = !is_number ? static_cast<double>(NAN)
+                                        : is_used  ? static_cast<double>(scale)
+                                                   : 0.0,
+                               .last = is_used ? last : 0.0,
+                               .mantissa = mantissa,
+                               .inverse = 1.0F / mantissa};
   }
 }
 

@@ -10,6 +10,7 @@
 #include "gram_layout.hpp"
 
 #include "core/portable.hpp"
+#include "kernels/device/trap_report.hpp"
 
 #include <cstdint>
 
@@ -27,7 +28,7 @@ struct TileScale {
   double scale;    ///< mantissa * last
   double last;     ///< its last place; 0 under a scale of 0
   float mantissa;  ///< 2^23 and more; 1 under a scale of 0
-  float unused;
+  float inverse;   ///< of it
 };
 
 /// Where they are, and what the kernels need to know; by value.
@@ -38,6 +39,8 @@ struct CodeArguments {
   double* grams;      ///< [matrix][leading][leading]
   std::int64_t tiles, chunks, p, leading;
   int parts;
+  TrapReport* report;     ///< for a kernel that ends itself
+  std::uint32_t nothing;  ///< 0
 };
 
 /// Parts of rows and of columns that a step multiplies, four bits for each of the thirteen, first
@@ -85,11 +88,21 @@ __device__ inline double to_double(std::int32_t number) {
   return bits_as<double>(0x4330000000000000ULL | low) - (0x1p+52 + 0x1p+31);
 }
 
+/// row.mantissa / col.mantissa to the last place, without a division, whose rare cases are a call.
+__device__ inline float mantissa_ratio(const TileScale& row, const TileScale& col) {
+  const float rough = row.mantissa * col.inverse;
+  return fmaf(fmaf(-rough, col.mantissa, row.mantissa), col.inverse, rough);
+}
+
 }  // namespace device
 
 /// Up to kCodeMatricesAtOnce matrices from the batch's `first` to `arguments`, and their moments.
 /// Grid    x: 128 x 128 tiles of the matrix, z: matrices; then a block per matrix.
 void slice_codes(const CodeGramBatch& batch, std::int64_t first, std::int64_t count,
                  const CodeArguments& arguments, cudaStream_t stream);
+
+/// The products of operands to Gram matrices, on sm_90a alone.
+void multiply_codes_by_warpgroups(const CodeArguments& arguments, std::int64_t matrices,
+                                  cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads) code_product_kernel(CodeArguments ar
     }
     if constexpr (kRounded) {
       // s u' sum of k r' + s' u sum of r k' = u u' m' (m / m' (the first) + the second).
-      const float ratio = row.mantissa / col.mantissa;
+      const float ratio = device::mantissa_ratio(row, col);
       const double rest = -row.last * col.scale;
       Sums<float> taken = {};
 #pragma unroll 1
@@ -229,8 +229,14 @@ void form_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t s
         .chunks = shape.chunks(),
         .p = shape.short_side(),
         .leading = batch.leading,
-        .parts = parts};
+        .parts = parts,
+        .report = trap_report(),
+        .nothing = 0};
     slice_codes(batch, first, own, arguments, stream);
+    if (batch.product == ProductKernel::kWarpgroup) {
+      multiply_codes_by_warpgroups(arguments, own, stream);
+      continue;
+    }
     const dim3 grid(static_cast<unsigned>(shape.tile_pairs()), 1, static_cast<unsigned>(own));
     const auto shared = static_cast<std::size_t>(kStages * kStageBytes);
     if (batch.rounded) {

@@ -51,6 +51,7 @@ inline constexpr double kRoundedCodesUnit = 0x1p-46;
 /// device.
 struct CodeGramBatch {
   std::span<const decode::DecodeView> views;
+  ProductKernel product = ProductKernel::kWarp;
   bool rounded = true;  ///< a scale is CodeScales::kRounded; none is kUnfit
   /// Empty, or one per matrix: the signs of a draw (SignFlip), as GramBatch has them.
   std::span<const std::uint64_t> sign_flip_keys;

@@ -151,6 +151,13 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
   return wanted;
 }
 
+/// Whether wgmma may multiply codes.
+bool wants_code_warpgroups(const RouteWish& wish, const DeviceTraits& device) {
+  const bool is_refused = wish.names_product && wish.product == ProductKernel::kWarp;
+  return !wish.former && !is_refused &&
+         choose_product_kernel(device.major, device.minor) == ProductKernel::kWarpgroup;
+}
+
 /// What the self-tests leave of them.
 NewerKernels trusted_newer(const RouteWish& wish, const TestVerdicts& verdicts) {
   NewerKernels newer;
@@ -224,6 +231,8 @@ std::string trial_name(const KernelTrial& trial) {
   std::string name(kernel_name(trial.kernel));
   if (is_gram(trial.kernel)) {
     name += is_fast ? " by wgmma" : " by mma.sync";
+  } else if (trial.kernel == KernelUnderTest::kCodeSlices) {
+    name += is_fast ? ", wgmma" : "";
   } else if (trial.kernel == KernelUnderTest::kTail) {
     name += is_fast ? ", behind tensor cores" : "";
   } else if (is_band(trial.kernel)) {
@@ -324,6 +333,10 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   plan.first = kLibrary;
   plan.strict = kLibrary;
   plan.newer = trusted_newer(wish, verdicts);
+  if (wants_code_warpgroups(wish, device) &&
+      verdicts.has(KernelUnderTest::kCodeSlices, Variant::kFast)) {
+    plan.code_product = ProductKernel::kWarpgroup;
+  }
   plan.sliced_gram = wants_sliced_gram(wish, device) && verdicts.has(KernelUnderTest::kSlicedGram);
   plan.has_top = p > measure::kFullSpectrumSize;
   plan.top = kLibrary;
@@ -436,6 +449,9 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
   if (mode != Mode::kStrict && best == ProductKernel::kWarpgroupPairs &&
       able == ProductKernel::kWarpgroup) {
     grams[1].push_back({KernelUnderTest::kGramClusters, Variant::kPlain});
+  }
+  if (mode != Mode::kFast && wants_code_warpgroups(wish, device)) {
+    grams[1].push_back({KernelUnderTest::kCodeSlices, Variant::kFast});
   }
   if (mode != Mode::kFast) {
     // Behind the first reduction that is tried: what it keeps is the same for all.

@@ -148,6 +148,7 @@ struct RoutePlan {
   bool keeps_factor = false;  ///< reductions keep what a tail needs, since its kernels passed
   bool sliced_gram = false;   ///< float64 Gram matrices by int8 products (sliced_gram.hpp)
   NewerKernels newer = {};
+  ProductKernel code_product = ProductKernel::kWarp;  ///< of newer.code_slices
   /// Where the top of a spectrum is wanted (vectors; `fast` without a float32 `first`, which is all
   /// of `fast` otherwise) and the matrix is large enough for an iteration: whose Gram it works on.
   /// The other parts of the route are not used.

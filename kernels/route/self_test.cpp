@@ -86,7 +86,7 @@ class Bench : private TestBench {
           try_native_operands(*this, verdict);
           break;
         case KernelUnderTest::kCodeSlices:
-          try_code_grams(*this, verdict);
+          try_code_grams(*this, product, verdict);
           break;
         case KernelUnderTest::kSharedChase:
           try_shared_chase(*this, verdict);

@@ -57,7 +57,7 @@ void try_native_operands(TestBench& bench, Verdict& verdict);
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
 /// Float64 Gram matrices of E4M3 codes, both ways, of exact and of rounded scales, and their sums.
-void try_code_grams(TestBench& bench, Verdict& verdict);
+void try_code_grams(TestBench& bench, ProductKernel product, Verdict& verdict);
 /// Bulge chasing by flags, for all precisions that fit on the device: many sweeps in one block, few
 /// in several, the same bits by both. In self_test_chase.cpp.
 void try_shared_chase(TestBench& bench, Verdict& verdict);

@@ -15,7 +15,8 @@ namespace {
 constexpr double kExactTolerance = 4e-15;
 constexpr double kRoundedTolerance = 2.5e-14;
 
-void try_one(TestBench& bench, bool tall, CodeScales scales, Verdict& verdict) {
+void try_one(TestBench& bench, ProductKernel product, bool tall, CodeScales scales,
+             Verdict& verdict) {
   const bool is_rounded = scales == CodeScales::kRounded;
   const decode::Encoding encoding = decode::fp8_block_encoding(128, 128);
   const EncodedSample sample(encoding, tall ? 200 : 160, tall ? 160 : 200,
@@ -40,6 +41,7 @@ void try_one(TestBench& bench, bool tall, CodeScales scales, Verdict& verdict) {
   Arena real(memory.reserve(counted.used()), counted.used());
   const Arrays arrays = allocate(real);
   bench.kernels.code_grams({.views = {&view, 1},
+                            .product = product,
                             .rounded = is_rounded,
                             .sign_flip_keys = {},
                             .leading = p,
@@ -67,10 +69,10 @@ void try_one(TestBench& bench, bool tall, CodeScales scales, Verdict& verdict) {
 
 }  // namespace
 
-void try_code_grams(TestBench& bench, Verdict& verdict) {
-  try_one(bench, true, CodeScales::kExact, verdict);
-  try_one(bench, true, CodeScales::kRounded, verdict);
-  try_one(bench, false, CodeScales::kRounded, verdict);
+void try_code_grams(TestBench& bench, ProductKernel product, Verdict& verdict) {
+  try_one(bench, product, true, CodeScales::kExact, verdict);
+  try_one(bench, product, true, CodeScales::kRounded, verdict);
+  try_one(bench, product, false, CodeScales::kRounded, verdict);
 }
 
 }  // namespace vindex::kernels

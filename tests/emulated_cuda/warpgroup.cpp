@@ -52,9 +52,10 @@ std::atomic<int> copies_until_the_lost_one = 0;
 
 /// A product that was issued and not waited for.
 struct Product {
-  float* sums;
+  void* sums;
   std::uint64_t a, b;
-  bool accumulate, lines_along_rows, bfloat16;
+  bool accumulate, lines_along_rows;
+  WarpgroupOperand operand;
   std::source_location where;
 };
 
@@ -63,8 +64,8 @@ struct ThreadProducts {
   std::vector<Product> open;
   std::deque<std::vector<Product>> groups;
   bool fenced = false;
-  float* sums = nullptr;  ///< of the products under way
-  std::array<float, 64> values{};
+  void* sums = nullptr;                    ///< of the products under way
+  std::array<std::uint32_t, 64> values{};  ///< bits of float32 or of 32-bit integers
 
   bool none_under_way() const { return open.empty() && groups.empty(); }
 };
@@ -87,7 +88,7 @@ ThreadProducts& own_products() {
 
 /// While products are under way their sums are what poison() left there.
 void require_untouched(const ThreadProducts& own, std::source_location where) {
-  std::array<float, 64> poisoned;
+  std::array<std::uint32_t, 64> poisoned;
   poison(poisoned.data(), sizeof poisoned);
   if (std::memcmp(own.sums, poisoned.data(), sizeof poisoned) != 0) {
     fault("sums were touched while products that write them are under way", where);
@@ -176,6 +177,24 @@ struct Descriptor {
   }
 };
 
+/// Of 32 signed bytes to a line, where binary16 has 16 numbers, in 32 bits.
+void add_byte_products(std::array<std::uint32_t, 64>& sums, const std::uint16_t (&a)[2][16],
+                       const std::uint16_t (&b)[32][16]) {
+  std::int8_t lines[2][32];
+  std::int8_t columns[32][32];
+  std::memcpy(lines, a, sizeof lines);
+  std::memcpy(columns, b, sizeof columns);
+  for (std::size_t column = 0; column < 32; ++column) {
+    for (std::size_t line = 0; line < 2; ++line) {
+      int sum = 0;
+      for (std::size_t step = 0; step < 32; ++step) {
+        sum += lines[line][step] * columns[column][step];
+      }
+      sums[column / 2 * 4 + 2 * line + column % 2] += static_cast<std::uint32_t>(sum);
+    }
+  }
+}
+
 void complete(const Product& one, ThreadProducts& own) {
   const Descriptor from_a(one.a, one.where);
   const Descriptor from_b(one.b, one.where);
@@ -191,10 +210,16 @@ void complete(const Product& one, ThreadProducts& own) {
     from_b.read(shared, j / 2 * 8 + lane % 4 * 2 + j % 2, one.lines_along_rows, columns[j]);
   }
   if (!one.accumulate) {
-    own.values.fill(0.0F);
+    own.values.fill(0);  // of either type
   }
-  auto& sums = *reinterpret_cast<float(*)[64]>(own.values.data());
-  add_warpgroup_products(sums, lines, columns, one.bfloat16);
+  if (one.operand == WarpgroupOperand::kByte) {
+    add_byte_products(own.values, lines, columns);
+    return;
+  }
+  float sums[64];
+  std::memcpy(sums, own.values.data(), sizeof sums);
+  add_warpgroup_products(sums, lines, columns, one.operand == WarpgroupOperand::kBfloat16);
+  std::memcpy(own.values.data(), sums, sizeof sums);
 }
 
 }  // namespace
@@ -222,21 +247,22 @@ void warpgroup_fence(std::source_location where) {
   own_products().fenced = true;
 }
 
-void warpgroup_product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
-                       bool lines_along_rows, bool bfloat16, std::source_location where) {
+void warpgroup_product(void* d, std::uint64_t a, std::uint64_t b, bool accumulate,
+                       bool lines_along_rows, WarpgroupOperand operand,
+                       std::source_location where) {
   ThreadProducts& own = own_products();
   if (!own.fenced) {
     fault("a product of a warpgroup without a fence since its registers were last touched", where);
   }
   if (own.none_under_way()) {
     own.sums = d;
-    std::copy(std::begin(d), std::end(d), own.values.begin());
-    poison(d, sizeof d);
+    std::memcpy(own.values.data(), d, sizeof own.values);
+    poison(d, sizeof own.values);
   } else if (own.sums != d) {
     fault("two arrays of sums under way at once, which this emulation does not know", where);
   }
   require_untouched(own, where);
-  own.open.push_back({d, a, b, accumulate, lines_along_rows, bfloat16, where});
+  own.open.push_back({d, a, b, accumulate, lines_along_rows, operand, where});
 }
 
 void warpgroup_commit(std::source_location where) {
@@ -259,7 +285,7 @@ void warpgroup_wait(std::size_t pending, std::source_location where) {
     own.groups.pop_front();
   }
   if (own.sums != nullptr && own.none_under_way()) {
-    std::copy(own.values.begin(), own.values.end(), own.sums);
+    std::memcpy(own.sums, own.values.data(), sizeof own.values);
     own.sums = nullptr;
     own.fenced = false;  // whoever reads the sums touches them
   }

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace vindex::test::code_slices_test {
 namespace {
@@ -71,8 +72,37 @@ struct Draw {
 
 class CodeSlices : public KernelTest {
  protected:
+  /// By all kernels that run here: those of int8 products alone to the same bits.
   CodeGrams form(const std::vector<const HostMatrix*>& matrices, CodeScales scales,
                  const Draw& draw = {}, std::size_t misalignment = 0) {
+    std::optional<CodeGrams> found;
+    for (const kernels::ProductKernel kernel : product_kernels()) {
+      CodeGrams own = form_by(kernel, matrices, scales, draw, misalignment);
+      if (!found) {
+        found = std::move(own);
+        continue;
+      }
+      for (std::int64_t i = 0; i < std::ssize(matrices); ++i) {
+        for (std::int64_t col = 0; col < own.leading; ++col) {
+          for (std::int64_t row = 0; row < own.leading; ++row) {
+            const double one = own.at(i, row, col);
+            const double other = found->at(i, row, col);
+            const bool is_lower = row >= col && row < own.p;
+            const double size =
+                is_lower ? std::sqrt(found->at(i, row, row) * found->at(i, col, col)) : 0.0;
+            const double allowed =
+                scales == CodeScales::kExact ? 0.0 : kernels::kRoundedCodesUnit * size;
+            EXPECT_TRUE(std::abs(one - other) <= allowed || (std::isnan(one) && std::isnan(other)))
+                << one << " and " << other << " at " << row << ", " << col;
+          }
+        }
+      }
+    }
+    return *found;
+  }
+
+  CodeGrams form_by(kernels::ProductKernel kernel, const std::vector<const HostMatrix*>& matrices,
+                    CodeScales scales, const Draw& draw, std::size_t misalignment) {
     const kernels::GramShape shape = matrices.front()->shape();
     const auto count = static_cast<std::int64_t>(matrices.size());
     std::vector<std::unique_ptr<DeviceMatrix>> on_device;
@@ -90,6 +120,7 @@ class CodeSlices : public KernelTest {
     DeviceArray<std::byte> workspace(
         kernels::code_gram_bytes(shape, kernels::code_grams_at_once(shape, count)));
     kernels::form_code_grams({.views = views,
+                              .product = kernel,
                               .rounded = scales == CodeScales::kRounded,
                               .sign_flip_keys = draw.keys,
                               .transposed = draw.transposed,

@@ -260,17 +260,19 @@ TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
   const auto joined = [](std::initializer_list<std::string> names) {
     std::string text;
     for (const std::string& name : names) {
-      text += (text.empty() ? "" : ", ") + name;
+      text += (text.empty() || name.empty() ? "" : ", ") + name;
     }
     return text;
   };
+  const std::string by_wgmma = std::string(kCodes) + ", wgmma";
   for (const DeviceTraits& device : {kHopper, kAda}) {
+    const std::string last = device.major == 9 ? by_wgmma : "";
     for (const char* wish : {"auto", "two-stage+band-plain"}) {
       EXPECT_EQ(newer_trials(wish, Mode::kDefault, device),
-                joined({kChase32, kValues32, kOperands, kCodes, kWide, kShared}));
+                joined({kChase32, kValues32, kOperands, kCodes, kWide, kShared, last}));
       EXPECT_EQ(newer_trials(wish, Mode::kFast, device),
                 joined({kChase32, kValues32, kOperands, kShared}));
-      EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), joined({kCodes, kShared}));
+      EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), joined({kCodes, kShared, last}));
     }
     for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {
       for (const char* wish : {"qr", "library", "two-stage+kernels-former"}) {
@@ -280,19 +282,18 @@ TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
   }
 }
 
-TEST(CudaRoute, NewerKernelsAreTriedAfterOthersAndBeforeWgmma) {
+TEST(CudaRoute, NewerKernelsAreTriedAfterOthersAndWgmmaLast) {
   const std::vector<KernelTrial> wanted =
       trials_wanted(parse_route("auto"), Mode::kDefault, kHopper);
   const auto is_newer = [](const KernelTrial& trial) { return is_newer_kernel(trial.kernel); };
-  const auto first = std::find_if(wanted.begin(), wanted.end(), is_newer);
-  const auto wgmma = std::find_if_not(first, wanted.end(), is_newer);
-  ASSERT_NE(wgmma, wanted.end());
-  EXPECT_TRUE(std::all_of(wanted.begin(), first, [](const KernelTrial& trial) {
-    return !trial_name(trial).ends_with("by wgmma");
-  }));
-  EXPECT_TRUE(std::all_of(wgmma, wanted.end(), [](const KernelTrial& trial) {
-    return trial_name(trial).ends_with("by wgmma");
-  }));
+  const auto by_wgmma = [](const KernelTrial& trial) {
+    return trial_name(trial).ends_with("wgmma");
+  };
+  const auto newer = std::find_if(wanted.begin(), wanted.end(), is_newer);
+  const auto wgmma = std::find_if(wanted.begin(), wanted.end(), by_wgmma);
+  ASSERT_LT(newer, wgmma);
+  EXPECT_TRUE(std::all_of(newer, wgmma, is_newer));
+  EXPECT_TRUE(std::all_of(wgmma, wanted.end(), by_wgmma));
 }
 
 TEST(CudaRoute, FactorsAreKeptWhereTailsAreTrusted) {
@@ -340,6 +341,13 @@ TEST(CudaRoute, NewerKernelsAreUsedWhereTheyPassedAndAreWanted) {
   EXPECT_FALSE(one_less.chase32);
   EXPECT_TRUE(one_less.shared_chase);
   EXPECT_EQ(routes("two-stage+kernels-former", Mode::kDefault, all_but()).newer, NewerKernels{});
+  EXPECT_EQ(routes("library", Mode::kDefault, all_but()).newer, NewerKernels{});
+  EXPECT_EQ(routes("auto", Mode::kStrict, all_but()).code_product, ProductKernel::kWarpgroup);
+  EXPECT_EQ(routes("auto", Mode::kStrict, plain_of(K::kCodeSlices)).code_product,
+            ProductKernel::kWarp);
+  EXPECT_EQ(routes("two-stage+gram-mma", Mode::kStrict, all_but()).code_product,
+            ProductKernel::kWarp);
+  EXPECT_EQ(routes("auto", Mode::kStrict, all_but(), kAda).code_product, ProductKernel::kWarp);
   EXPECT_EQ(routes("auto", Mode::kDefault, {}).newer, NewerKernels{}) << "nothing was tested";
   EXPECT_THROW(parse_route("two-stage+kernels-former+kernels-former"), UsageError);
 }

@@ -296,7 +296,7 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
       }
     }
     const auto told = backend.info().self_tests;
-    ASSERT_EQ(told.size(), every_trial().size() - 3);  // the other operands of wgmma
+    ASSERT_EQ(told.size(), every_trial().size() - 4);  // the other operands of wgmma, and codes
     for (const auto& test : told) {
       EXPECT_EQ(test.passed, &test != &told.back()) << test.name << ": " << test.detail;
     }
@@ -367,7 +367,7 @@ TEST(SelfTests, CodesAreMultipliedWhereThatIsRight) {
     backend.measure(batch, options, 0, out);
     reports.push_back(out[0]);
   }
-  EXPECT_EQ(code_gram_calls, 3 + 3) << "the self-test's; the measurement's and its draws'";
+  EXPECT_EQ(code_gram_calls, 3 + 3 + 3) << "of two self-tests, of the measurement and its draws";
   EXPECT_EQ(reports[0].method, "gram64+band64+cuda");
   EXPECT_EQ(reports[0].status, measure::Status::kMeasured);
   ASSERT_EQ(reports[0].sigma.size(), reports[1].sigma.size());

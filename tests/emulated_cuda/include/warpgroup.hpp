@@ -14,8 +14,10 @@ void meet_warp(const char* kind, std::source_location where);
 void warpgroup_fence(std::source_location where);
 void warpgroup_commit(std::source_location where);
 void warpgroup_wait(std::size_t pending, std::source_location where);
-void warpgroup_product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
-                       bool lines_along_rows, bool bfloat16, std::source_location where);
+enum class WarpgroupOperand : std::uint8_t { kHalf, kBfloat16, kByte };
+/// `d` 64 sums, float32 or, of bytes, 32-bit integers.
+void warpgroup_product(void* d, std::uint64_t a, std::uint64_t b, bool accumulate,
+                       bool lines_along_rows, WarpgroupOperand operand, std::source_location where);
 
 }  // namespace vindex::emulated
 
@@ -66,16 +68,24 @@ void warpgroup_give_registers(std::source_location where = std::source_location:
   emulated::meet_warp("warpgroup_give_registers", where);
 }
 inline void hold_sums(float (&/*sums*/)[64]) {}
+inline void hold_sums(std::int32_t (&/*sums*/)[64]) {}
 
 template <bool LinesAlongRows>
 void warpgroup_mma_f16(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
                        std::source_location where = std::source_location::current()) {
-  emulated::warpgroup_product(d, a, b, accumulate, LinesAlongRows, false, where);
+  emulated::warpgroup_product(d, a, b, accumulate, LinesAlongRows,
+                              emulated::WarpgroupOperand::kHalf, where);
 }
 template <bool LinesAlongRows>
 void warpgroup_mma_bf16(float (&d)[64], std::uint64_t a, std::uint64_t b, bool accumulate,
                         std::source_location where = std::source_location::current()) {
-  emulated::warpgroup_product(d, a, b, accumulate, LinesAlongRows, true, where);
+  emulated::warpgroup_product(d, a, b, accumulate, LinesAlongRows,
+                              emulated::WarpgroupOperand::kBfloat16, where);
+}
+inline void warpgroup_mma_s8(std::int32_t (&d)[64], std::uint64_t a, std::uint64_t b,
+                             bool accumulate,
+                             std::source_location where = std::source_location::current()) {
+  emulated::warpgroup_product(d, a, b, accumulate, false, emulated::WarpgroupOperand::kByte, where);
 }
 
 }  // namespace vindex::kernels::device
