@@ -28,8 +28,8 @@
 // again before the one behind has arrived at the meeting between.
 //
 // Bits: every element goes through the same operations in the same order for every plan.
+#include "chase_apart_window.hpp"
 #include "chase_columns.hpp"
-#include "chase_window.hpp"
 #include "shared_chase.hpp"
 #include "shared_chase_layout.hpp"
 
@@ -45,12 +45,12 @@ namespace vindex::kernels {
 namespace {
 
 using device::Patience;
+using device::chase::ApartWindows;
 using device::chase::ColumnMover;
+using device::chase::kApartScratch;
 using device::chase::kColumn;
 using device::chase::kHalves;
-using device::chase::kScratch;
 using device::chase::kSize;
-using device::chase::Windows;
 
 template <typename Real>
 constexpr int kMovers = chase_layout::mover_warps(sizeof(Real));
@@ -108,7 +108,7 @@ struct Group {
 template <typename Real>
 class SweepWarp {
  public:
-  __device__ SweepWarp(const Setting& at, Windows<Real, true>& windows, int sweep, int half,
+  __device__ SweepWarp(const Setting& at, ApartWindows<Real>& windows, int sweep, int half,
                        int lane)
       : at_(at),
         windows_(windows),
@@ -173,7 +173,7 @@ class SweepWarp {
   }
 
   const Setting& at_;
-  Windows<Real, true>& windows_;
+  ApartWindows<Real>& windows_;
   int sweep_, lane_;
   int* own_flag_;
   const int* awaited_;
@@ -256,10 +256,10 @@ __global__ __launch_bounds__(kMostThreads<Real>, 1) void shared_chase_kernel(
   const std::int64_t matrix = blockIdx.x / static_cast<unsigned int>(blocks);
   const int block = static_cast<int>(blockIdx.x % static_cast<unsigned int>(blocks));
   const int warp = device::warp_of_block();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane = static_cast<int>(threadIdx.x & 31U);
   Real* const ring = reinterpret_cast<Real*>(device::dynamic_shared());
   Real* const scratch = ring + ring_blocks * kSize * kColumn;
-  int* const flags = reinterpret_cast<int*>(scratch + sweeps * 2 * kScratch);
+  int* const flags = reinterpret_cast<int*>(scratch + sweeps * kApartScratch);
   const int flag_count = chase_layout::flags_for(sweeps);
   if (static_cast<int>(threadIdx.x) < flag_count) {
     flags[threadIdx.x] = 0;
@@ -287,7 +287,7 @@ __global__ __launch_bounds__(kMostThreads<Real>, 1) void shared_chase_kernel(
   } else {
     const int sweep = warp / kHalves;
     const int half = warp % kHalves;
-    Windows<Real, true> windows(ring, ring_blocks, scratch + sweep * 2 * kScratch, half, 1 + sweep,
+    ApartWindows<Real> windows(ring, ring_blocks, scratch + sweep * kApartScratch, half, 1 + sweep,
                                 lane);
     SweepWarp<Real>(at, windows, sweep, half, lane)
         .run(half == 0 && lane == 0, diagonal + matrix * n, off_diagonal + matrix * n);

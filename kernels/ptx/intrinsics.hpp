@@ -2,7 +2,7 @@
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
 // Source: PTX ISA 9.0, sections "Memory Consistency Model", "ld", "st", "cp.async", "ldmatrix",
-// "mma", "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "cvt".
+// "mma", "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "rcp", "rsqrt", "cvt".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,6 +34,22 @@ __device__ inline void store_shared_if(float* pointer, float value, bool store) 
   asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0], %1;}" ::"r"(
                    shared_address(pointer)),
                "f"(value), "r"(static_cast<int>(store))
+               : "memory");
+}
+
+/// The same, `Elements` behind `pointer`, which costs no addition.
+template <int Elements>
+__device__ inline void store_shared_if(double* pointer, double value, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f64 [%0+%3], %1;}" ::"r"(
+                   shared_address(pointer)),
+               "d"(value), "r"(static_cast<int>(store)), "n"(Elements * 8)
+               : "memory");
+}
+template <int Elements>
+__device__ inline void store_shared_if(float* pointer, float value, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0+%3], %1;}" ::"r"(
+                   shared_address(pointer)),
+               "f"(value), "r"(static_cast<int>(store)), "n"(Elements * 4)
                : "memory");
 }
 
@@ -132,6 +148,18 @@ __device__ inline double rough_reciprocal(double value) {
 __device__ inline double rough_inverse_root(double value) {
   double out;
   asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+
+/// The same of a float32 number to its last bit or two.
+__device__ inline float rough_reciprocal(float value) {
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
+  return out;
+}
+__device__ inline float rough_inverse_root(float value) {
+  float out;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
   return out;
 }
 

@@ -50,6 +50,12 @@ void store_shared_if(Real* pointer, Real value, bool store) {
     *pointer = value;
   }
 }
+template <int Elements, typename Real>
+void store_shared_if(Real* pointer, Real value, bool store) {
+  if (store) {
+    pointer[Elements] = value;
+  }
+}
 inline void meet(int id, int threads,
                  std::source_location where = std::source_location::current()) {
   emulated::named_barrier(id, threads, true, where);
@@ -74,6 +80,8 @@ inline double rough(double exact) {
 }
 inline double rough_reciprocal(double value) { return rough(1.0 / value); }
 inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(value)); }
+inline float rough_reciprocal(float value) { return 1.0F / value; }
+inline float rough_inverse_root(float value) { return 1.0F / std::sqrt(value); }
 inline void keep_in_register(int& /*value*/) {}
 
 void copy_async_16(void* shared, const void* global,
