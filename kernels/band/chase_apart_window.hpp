@@ -1,12 +1,12 @@
-// Owns what two warps do to one 32 x 32 window in a chase whose sweeps wait by flags: the operations
-// of chase_window.hpp, element by element in the same order and so to the same bits, in fewer
-// instructions, since without a common barrier issuing them is what binds.
+// Owns what two warps do to one 32 x 32 window in a chase whose sweeps wait by flags: the
+// operations of chase_window.hpp, element by element in the same order and so to the same bits, in
+// fewer instructions, since without a common barrier issuing them is what binds.
 //
 // Addresses. In the ring element (i, j) of a window is at 63 j + i behind its origin where it lies
-// below the diagonal, and mirrored, at 63 i + j, above: 62 (i - j) less. So the address of either is
-// the smaller of two numbers of the lane, of which one moves by a constant from element to element,
-// and a constant. That holds where the window does not reach over the end of the ring, which one in
-// a ring's blocks does; there every column is looked up.
+// below the diagonal, and mirrored, at 63 i + j, above: 62 (i - j) less. So the address of either
+// is the smaller of two numbers of the lane, of which one moves by a constant from element to
+// element, and a constant. That holds where the window does not reach over the end of the ring,
+// which one in a ring's blocks does; there every column is looked up.
 //
 // The two warps meet nowhere but in sum_of_halves(): one may be a meeting ahead while the other
 // still reads what was passed at the last, so parts lie in one of two places by turns. It cannot be
@@ -29,6 +29,7 @@ class ApartWindows {
   __device__ ApartWindows(Real* ring, int ring_blocks, Real* scratch, int half, int meeting,
                           int lane)
       : ring_(ring),
+        begin_(static_cast<int>(shared_address(ring))),
         columns_(ring_blocks * kSize),
         own_part_(scratch + half * kSize + lane),
         to_other_(half == 0 ? kSize : -kSize),
@@ -38,7 +39,9 @@ class ApartWindows {
         first_column_((lane & 24) + half * kCols) {}
 
   /// Element `below` rows under the diagonal of the column at `place`.
-  __device__ Real& at(int place, int below) { return ring_[wrapped(place) * kColumn + below]; }
+  __device__ Real& at(int place, int below) {
+    return ring_[(place < 0 ? place + columns_ : in_ring(place)) * kColumn + below];
+  }
 
   /// Clears the column at `place` below its subdiagonal: a sweep's first reflector.
   __device__ Real start(int place) {
@@ -54,13 +57,9 @@ class ApartWindows {
   /// which the first is at `place`.
   __device__ void move_bulge(int place) {
     Real window[kRows][kCols];
-#pragma unroll
-    for (int b = 0; b < kCols; ++b) {
-#pragma unroll
-      for (int a = 0; a < kRows; ++a) {
-        window[a][b] = ring_[columns_of_lane_[b] + kSize + 8 * a];
-      }
-    }
+    for_elements([&](auto a, auto b) {
+      load_shared<(kSize + 8 * a) * kBytes>(window[a][b], columns_of_lane_[b]);
+    });
     const Real first = at(place, kSize + lane_);
     const Real w_own = tau_ * sum_of_halves(sum_rows(products_by_row(window), lane_));
     const Reflector<Real> next = reflect(first - w_own, w_own, lane_);
@@ -85,25 +84,21 @@ class ApartWindows {
       const Real sum = __shfl_sync(kWholeWarp, column_sum, 2 * b, 8);
       z[b] = tau_ * multiply_add(-next.overlap, v_column_[b], sum);
     }
-#pragma unroll
-    for (int b = 0; b < kCols; ++b) {
-#pragma unroll
-      for (int a = 0; a < kRows; ++a) {
-        Real value = multiply_add(-w[a], v_column_[b], window[a][b]);
-        value = multiply_add(-v_row_[a], z[b], value);
-        if (b == 0 && first_column_ == 0) {
-          value = a == 0 && rank_ == 0 ? next.beta : Real{0};
-        }
-        ring_[columns_of_lane_[b] + kSize + 8 * a] = value;
+    for_elements([&](auto a, auto b) {
+      Real value = multiply_add(-w[a], v_column_[b], window[a][b]);
+      value = multiply_add(-v_row_[a], z[b], value);
+      if (b == 0 && first_column_ == 0) {
+        value = a == 0 && rank_ == 0 ? next.beta : Real{0};
       }
-    }
+      store_shared<(kSize + 8 * a) * kBytes>(value, columns_of_lane_[b]);
+    });
     by_column(v_own_, v_column_);
   }
 
   /// D := H D H as Windows::apply_both_sides() has it, on the diagonal window at `place`.
   __device__ void apply_both_sides(int place) {
     Real window[kRows][kCols];
-    const int first = wrapped(place);
+    const int first = in_ring(place);
     if (first + kSize <= columns_) {
       load_whole(first, window);
     } else {
@@ -119,15 +114,13 @@ class ApartWindows {
     for_elements([&](auto a, auto b) {
       Real value = multiply_add(-v_row_[a], k_column[b], window[a][b]);
       value = multiply_add(-k_row[a], v_column_[b], value);
-      store_shared_if<8 * a>(ring_ + columns_of_lane_[b], value,
-                             rank_ - first_column_ >= b - 8 * a);
+      store_shared_if<8 * a * kBytes>(value, columns_of_lane_[b],
+                                      rank_ - first_column_ >= b - 8 * a);
     });
   }
 
  private:
-  struct RowSums {
-    Real sums[kRows];
-  };
+  static constexpr int kBytes = static_cast<int>(sizeof(Real));
   template <int I>
   using Constant = std::integral_constant<int, I>;
 
@@ -144,13 +137,14 @@ class ApartWindows {
   /// The window of which the first column is at `first` of the ring, which does not reach over the
   /// ring's end.
   __device__ void load_whole(int first, Real (&window)[kRows][kCols]) {
-    constexpr int kNext = kColumn - 1;  // the same row of the next column
-    const int lower = first * kColumn + kNext * first_column_ + rank_;
-    const int upper = first * kColumn + kNext * rank_ + first_column_;
+    constexpr int kNext = (kColumn - 1) * kBytes;  // the same row of the next column
+    const int origin = begin_ + first * kColumn * kBytes;
+    const int lower = origin + kNext * first_column_ + kBytes * rank_;
+    const int upper = origin + kNext * rank_ + kBytes * first_column_;
     for_elements([&](auto a, auto b) {
-      constexpr int kLower = 8 * a + kNext * b;
-      constexpr int kUpper = kNext * 8 * a + b;
-      window[a][b] = ring_[min(upper, lower + kLower - kUpper) + kUpper];
+      constexpr int kLower = 8 * a * kBytes + kNext * b;
+      constexpr int kUpper = kNext * 8 * a + b * kBytes;
+      load_shared<kUpper>(window[a][b], min(upper, lower + (kLower - kUpper)));
     });
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
@@ -161,12 +155,13 @@ class ApartWindows {
 #pragma unroll
     for (int b = 0; b < kCols; ++b) {
       const int column = first_column_ + b;
-      columns_of_lane_[b] = wrapped(first + column) * kColumn + rank_ - column;
+      const int diagonal = in_ring(first + column) * kColumn;
+      columns_of_lane_[b] = begin_ + (diagonal + rank_ - column) * kBytes;
 #pragma unroll
       for (int a = 0; a < kRows; ++a) {
         const int row = rank_ + 8 * a;
-        window[a][b] = ring_[row >= column ? columns_of_lane_[b] + 8 * a
-                                           : wrapped(first + row) * kColumn + column - row];
+        window[a][b] = ring_[row >= column ? diagonal + row - column
+                                           : in_ring(first + row) * kColumn + column - row];
       }
     }
   }
@@ -186,12 +181,7 @@ class ApartWindows {
     return row_sums_;
   }
 
-  __device__ int wrapped(int place) const {
-    if (place >= columns_) {
-      return place - columns_;
-    }
-    return place < 0 ? place + columns_ : place;
-  }
+  __device__ int in_ring(int place) const { return place >= columns_ ? place - columns_ : place; }
   /// The sum of this warp's part and the other's, which has the same bits there.
   __device__ Real sum_of_halves(Real part) {
     Real* const own = own_part_ + turn_;
@@ -215,6 +205,7 @@ class ApartWindows {
   }
 
   Real* ring_;
+  int begin_;  ///< of the ring, as the address in shared memory
   int columns_;
   Real* own_part_;
   int to_other_;  ///< from own_part_ to where the other warp leaves its
@@ -225,8 +216,8 @@ class ApartWindows {
   Real v_row_[kRows] = {};  ///< of the reflector, as by_row() and by_column() have it
   Real v_column_[kCols] = {};
   Real row_sums_[kRows] = {};
-  /// Where row `rank_` of this lane's columns of the last diagonal window is in the ring, counted on
-  /// from their diagonal: negative steps where that lies above it.
+  /// Addresses of row `rank_` of this lane's columns of the last diagonal window, as if columns
+  /// began above their diagonal.
   int columns_of_lane_[kCols] = {};
 };
 

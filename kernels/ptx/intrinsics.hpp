@@ -37,19 +37,34 @@ __device__ inline void store_shared_if(float* pointer, float value, bool store) 
                : "memory");
 }
 
-/// The same, `Elements` behind `pointer`, which costs no addition.
-template <int Elements>
-__device__ inline void store_shared_if(double* pointer, double value, bool store) {
-  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f64 [%0+%3], %1;}" ::"r"(
-                   shared_address(pointer)),
-               "d"(value), "r"(static_cast<int>(store)), "n"(Elements * 8)
+/// Loads and stores at a 32-bit address of shared memory, `Bytes` on, which costs no addition.
+template <int Bytes>
+__device__ inline void load_shared(float& value, int address) {
+  asm volatile("ld.shared.f32 %0, [%1+%2];" : "=f"(value) : "r"(address), "n"(Bytes) : "memory");
+}
+template <int Bytes>
+__device__ inline void load_shared(double& value, int address) {
+  asm volatile("ld.shared.f64 %0, [%1+%2];" : "=d"(value) : "r"(address), "n"(Bytes) : "memory");
+}
+template <int Bytes>
+__device__ inline void store_shared(float value, int address) {
+  asm volatile("st.shared.f32 [%0+%2], %1;" ::"r"(address), "f"(value), "n"(Bytes) : "memory");
+}
+template <int Bytes>
+__device__ inline void store_shared(double value, int address) {
+  asm volatile("st.shared.f64 [%0+%2], %1;" ::"r"(address), "d"(value), "n"(Bytes) : "memory");
+}
+/// As store_shared_if() above.
+template <int Bytes>
+__device__ inline void store_shared_if(float value, int address, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0+%3], %1;}" ::"r"(address),
+               "f"(value), "r"(static_cast<int>(store)), "n"(Bytes)
                : "memory");
 }
-template <int Elements>
-__device__ inline void store_shared_if(float* pointer, float value, bool store) {
-  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0+%3], %1;}" ::"r"(
-                   shared_address(pointer)),
-               "f"(value), "r"(static_cast<int>(store)), "n"(Elements * 4)
+template <int Bytes>
+__device__ inline void store_shared_if(double value, int address, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f64 [%0+%3], %1;}" ::"r"(address),
+               "d"(value), "r"(static_cast<int>(store)), "n"(Bytes)
                : "memory");
 }
 

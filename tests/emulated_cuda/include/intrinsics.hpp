@@ -50,10 +50,21 @@ void store_shared_if(Real* pointer, Real value, bool store) {
     *pointer = value;
   }
 }
-template <int Elements, typename Real>
-void store_shared_if(Real* pointer, Real value, bool store) {
+inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+template <int Bytes, typename Real>
+void load_shared(Real& value, int address) {
+  value = *reinterpret_cast<const Real*>(emulated::shared_memory() + address + Bytes);
+}
+template <int Bytes, typename Real>
+void store_shared(Real value, int address) {
+  *reinterpret_cast<Real*>(emulated::shared_memory() + address + Bytes) = value;
+}
+template <int Bytes, typename Real>
+void store_shared_if(Real value, int address, bool store) {
   if (store) {
-    pointer[Elements] = value;
+    store_shared<Bytes>(value, address);
   }
 }
 inline void meet(int id, int threads,
