@@ -27,7 +27,8 @@
 //
 // Why a block per matrix and not a grid for one: sweeps of one matrix must meet at every half step,
 // which costs a barrier within a block and microseconds across blocks, and a batch has matrices
-// enough.
+// enough. Groups of sweeps meet less often: shared_chase.cu, which takes over where it passed its
+// trial.
 #include "band_chase.hpp"
 #include "chase_columns.hpp"
 #include "chase_window.hpp"

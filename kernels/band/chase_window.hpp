@@ -38,7 +38,7 @@ __device__ inline double inverse_root(double value) {
   return fma(root * e, fma(0.375, e, 0.5), root);
 }
 __device__ inline float inverse_root(float value) {
-  const float root = rsqrtf(value);  // to two
+  const float root = rough_inverse_root(value);  // to two
   return fmaf(0.5F * root, fmaf(-value * root, root, 1.0F), root);
 }
 
@@ -48,7 +48,10 @@ __device__ inline double reciprocal(double value) {
   const double e = fma(-value, inverse, 1.0);
   return fma(inverse, fma(e, e, e), inverse);
 }
-__device__ inline float reciprocal(float value) { return 1.0F / value; }
+__device__ inline float reciprocal(float value) {
+  const float inverse = rough_reciprocal(value);
+  return fmaf(inverse, fmaf(-value, inverse, 1.0F), inverse);
+}
 
 /// Sum over the warp, the same bits in every lane.
 template <typename Real>
@@ -127,9 +130,7 @@ __device__ Reflector<Real> reflect(Real x, Real other, int lane) {
 }
 
 /// One warp's view of the ring, the half `half` of every window. `meeting`: the barrier of the two.
-/// `Apart`: the two meet nowhere else, so that one may be a meeting ahead while the other still
-/// reads what was passed at the last; `scratch` then has room for two.
-template <typename Real, bool Apart = false>
+template <typename Real>
 class Windows {
  public:
   __device__ Windows(Real* ring, int ring_blocks, Real* scratch, int half, int meeting, int lane)
@@ -269,14 +270,10 @@ class Windows {
   }
   __device__ int column_offset(int place) const { return wrapped(place) * kColumn; }
   /// The sum of this warp's part and the other's, which has the same bits there.
-  __device__ Real sum_of_halves(Real part) {
-    own_part_[turn_] = part;
+  __device__ Real sum_of_halves(Real part) const {
+    *own_part_ = part;
     meet(meeting_, kHalves * 32);
-    const Real sum = part + other_part_[turn_];
-    if constexpr (Apart) {
-      turn_ ^= kScratch;
-    }
-    return sum;
+    return part + *other_part_;
   }
   /// Of a vector with element i in lane i, what belongs to this lane's rows or columns.
   __device__ void by_row(Real own, Real (&values)[kRows]) const {
@@ -297,7 +294,6 @@ class Windows {
   Real* own_part_;
   Real* other_part_;
   int meeting_, lane_, rank_;
-  int turn_ = 0;      ///< where the parts of the next meeting lie in the scratch
   int first_column_;  ///< of this lane's four
   Reflector<Real> reflector_{};
   Real v_row_[kRows] = {};  ///< of reflector_, as by_row() and by_column() have it

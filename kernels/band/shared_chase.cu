@@ -28,8 +28,8 @@
 // again before the one behind has arrived at the meeting between.
 //
 // Bits: every element goes through the same operations in the same order for every plan.
+#include "chase_apart_window.hpp"
 #include "chase_columns.hpp"
-#include "chase_window.hpp"
 #include "shared_chase.hpp"
 #include "shared_chase_layout.hpp"
 
@@ -45,12 +45,12 @@ namespace vindex::kernels {
 namespace {
 
 using device::Patience;
+using device::chase::ApartWindows;
 using device::chase::ColumnMover;
+using device::chase::kApartScratch;
 using device::chase::kColumn;
 using device::chase::kHalves;
-using device::chase::kScratch;
 using device::chase::kSize;
-using device::chase::Windows;
 
 template <typename Real>
 constexpr int kMovers = chase_layout::mover_warps(sizeof(Real));
@@ -68,7 +68,7 @@ __device__ constexpr std::uint32_t code_of(Part part) {
 
 /// What all parts of a block know.
 struct Setting {
-  std::int64_t n;
+  int n;
   int sweeps, ring_blocks;
   int blocks, block;  ///< of the matrix, and which of them this is
   int* flags;         ///< in shared memory
@@ -83,18 +83,16 @@ struct Setting {
 /// The groups of one block of a matrix in their order. Blocks of columns are numbered through all
 /// of them; `begin` is the number of this group's first.
 struct Group {
-  std::int64_t first = 0;  ///< column
+  int first = 0;  ///< column
   int begin = 0;
   int steps = 0;
 
-  __device__ Group(const Setting& at, int block) : first(std::int64_t{block} * at.sweeps) {
-    count_steps(at);
-  }
+  __device__ Group(const Setting& at, int block) : first(block * at.sweeps) { count_steps(at); }
   __device__ bool exists(const Setting& at) const { return first < at.n; }
   __device__ int end() const { return begin + steps; }
   __device__ void advance(const Setting& at) {
     begin += steps;
-    first += std::int64_t{at.blocks} * at.sweeps;
+    first += at.blocks * at.sweeps;
     count_steps(at);
   }
 
@@ -108,7 +106,7 @@ struct Group {
 template <typename Real>
 class SweepWarp {
  public:
-  __device__ SweepWarp(const Setting& at, Windows<Real, true>& windows, int sweep, int half,
+  __device__ SweepWarp(const Setting& at, ApartWindows<Real>& windows, int sweep, int half,
                        int lane)
       : at_(at),
         windows_(windows),
@@ -122,9 +120,9 @@ class SweepWarp {
   __device__ void run(bool writes, double* diagonal, double* off_diagonal) {
     int slot = 0;  // in the ring, of the block of columns of this step
     for (Group group(at_, at_.block); group.exists(at_); group.advance(at_)) {
-      const std::int64_t column = group.first + sweep_;
+      const int column = group.first + sweep_;
       int step = 0;
-      for (std::int64_t row = column + 1; step < group.steps; ++step, row += kSize) {
+      for (int row = column + 1; step < group.steps; ++step, row += kSize) {
         if (step == 0 ? column >= at_.n : row >= at_.n) {
           break;
         }
@@ -173,7 +171,7 @@ class SweepWarp {
   }
 
   const Setting& at_;
-  Windows<Real, true>& windows_;
+  ApartWindows<Real>& windows_;
   int sweep_, lane_;
   int* own_flag_;
   const int* awaited_;
@@ -205,7 +203,7 @@ __device__ void read_columns(const Setting& at, Mover<Stored, Real>& mover, int 
       const int number = group.begin + step;
       device::await_in_block(room, number - at.ring_blocks + 1, at.patience,
                              code_of(Part::kReader));
-      const std::int64_t first = group.first + std::int64_t{step} * kSize;
+      const std::int64_t first = group.first + step * kSize;
 #pragma unroll 1
       for (int round = 0; round < 2; ++round) {
         mover.fetch(round, first, is_first);
@@ -235,7 +233,7 @@ __device__ void write_columns(const Setting& at, Mover<Stored, Real>& mover, int
       const int number = group.begin + step;
       device::await_in_block(last_sweep, 2 * min(number + 2, group.end()), at.patience,
                              code_of(Part::kWriter));
-      mover.write_back(group.first + std::int64_t{step} * kSize, slot);
+      mover.write_back(group.first + step * kSize, slot);
       if (at.blocks > 1) {
         device::publish_on_device(global_flag, number + 1, lane);
       }
@@ -247,8 +245,9 @@ __device__ void write_columns(const Setting& at, Mover<Stored, Real>& mover, int
 
 // Grid: `blocks` blocks per matrix, together where more than one. Block: two warps per sweep, then
 // readers and writers. Shared: the ring, what the warps of a sweep pass to each other, flags:
-// shared_bytes_for(). Bound by the shared-memory pipe (loads, stores and shuffles of the sweeps),
-// by the latency of a half step where few sweeps share a multiprocessor.
+// shared_bytes_for(). Bound in float32 by issue and by the shared-memory pipe alike (248
+// instructions a warp and half step, of which 61 are loads, stores and shuffles), in float64 by
+// that pipe, and by the latency of a half step where few sweeps share a multiprocessor.
 template <typename Stored, typename Real>
 __global__ __launch_bounds__(kMostThreads<Real>, 1) void shared_chase_kernel(
     Stored* bands, std::int64_t band_stride, std::int64_t n, int sweeps, int ring_blocks,
@@ -256,16 +255,16 @@ __global__ __launch_bounds__(kMostThreads<Real>, 1) void shared_chase_kernel(
   const std::int64_t matrix = blockIdx.x / static_cast<unsigned int>(blocks);
   const int block = static_cast<int>(blockIdx.x % static_cast<unsigned int>(blocks));
   const int warp = device::warp_of_block();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane = static_cast<int>(threadIdx.x & 31U);
   Real* const ring = reinterpret_cast<Real*>(device::dynamic_shared());
   Real* const scratch = ring + ring_blocks * kSize * kColumn;
-  int* const flags = reinterpret_cast<int*>(scratch + sweeps * 2 * kScratch);
+  int* const flags = reinterpret_cast<int*>(scratch + sweeps * kApartScratch);
   const int flag_count = chase_layout::flags_for(sweeps);
   if (static_cast<int>(threadIdx.x) < flag_count) {
     flags[threadIdx.x] = 0;
   }
   __syncthreads();
-  const Setting at = {n,
+  const Setting at = {static_cast<int>(n),
                       sweeps,
                       ring_blocks,
                       blocks,
@@ -285,10 +284,10 @@ __global__ __launch_bounds__(kMostThreads<Real>, 1) void shared_chase_kernel(
       write_columns<Stored, Real>(at, columns, mover - kMovers<Real>, lane);
     }
   } else {
-    const int sweep = warp / kHalves;
-    const int half = warp % kHalves;
-    Windows<Real, true> windows(ring, ring_blocks, scratch + sweep * 2 * kScratch, half, 1 + sweep,
-                                lane);
+    const int sweep = static_cast<int>(static_cast<unsigned int>(warp) / kHalves);
+    const int half = static_cast<int>(static_cast<unsigned int>(warp) % kHalves);
+    ApartWindows<Real> windows(ring, ring_blocks, scratch + sweep * kApartScratch, half, 1 + sweep,
+                               lane);
     SweepWarp<Real>(at, windows, sweep, half, lane)
         .run(half == 0 && lane == 0, diagonal + matrix * n, off_diagonal + matrix * n);
   }

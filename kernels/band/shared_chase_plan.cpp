@@ -13,17 +13,19 @@ namespace vindex::kernels {
 
 namespace {
 
-/// Cycles of a half step. Batches of 132 matrices of order 2048 in lock step took, on an H200 at
-/// 1.76 GHz, 1,780 cycles a half step with 7 float32 sweeps and 2,850 with 14: some 730 that do not
-/// depend on sweeps and 151 each. Float64 took 2,560 with 7, of which 1,876 were loads, stores and
-/// shuffles (counted). What is fixed is latency: a sweep's sums, one after the other. A
-/// sweep alone takes that and its own share, and some 70 for the flags.
+/// Cycles of a half step. In lock step, on an H200 at 1.76 GHz
+/// (bench/results/gpu-h200-stages.json), it took 1,780 cycles with 7 float32 sweeps and 2,850 with
+/// 14: some 730 that do not depend on sweeps, which is latency of sums that wait for each other,
+/// and 151 for each. A sweep alone takes both, and some 70 for its flags. Here float32 sweeps issue
+/// 248 instructions a half step and warp (124 cycles a sweep, 420 instructions before) and take 121
+/// cycles of shared memory's pipe (loads, stores, shuffles): 135 with what such pipes lose. Float64
+/// took 2,560 with 7 sweeps, of which 1,876 were of that pipe (counted). To be measured again.
 struct HalfStep {
   double latency = 0.0;
-  double per_sweep = 0.0;  ///< of shared memory's pipe
+  double per_sweep = 0.0;  ///< of what sweeps take in turn
 };
 constexpr HalfStep half_step_of(std::size_t element_bytes) {
-  return element_bytes == sizeof(float) ? HalfStep{.latency = 950.0, .per_sweep = 151.0}
+  return element_bytes == sizeof(float) ? HalfStep{.latency = 950.0, .per_sweep = 135.0}
                                         : HalfStep{.latency = 1020.0, .per_sweep = 268.0};
 }
 
@@ -82,16 +84,16 @@ std::optional<ChasePlan> plan_of(std::int64_t n, std::int64_t batch, std::size_t
   if (blocks > 1 && (device.multiprocessors == 0 || batch * blocks > room)) {
     return std::nullopt;
   }
-  for (int slack = 0; slack < kMostSlack; ++slack) {
-    if (blocks_on_multiprocessor(sweeps, ring_blocks + 1, element_bytes, device) < side_by_side) {
-      break;
-    }
-    ++ring_blocks;
-  }
   const std::int64_t waves = ceil_divide(batch * blocks, room);
   const std::int64_t beside =
       waves > 1 ? side_by_side
                 : ceil_divide(batch * blocks, std::int64_t{std::max(1, device.multiprocessors)});
+  for (int slack = 0; slack < kMostSlack; ++slack) {
+    if (blocks_on_multiprocessor(sweeps, ring_blocks + 1, element_bytes, device) < beside) {
+      break;
+    }
+    ++ring_blocks;
+  }
   return ChasePlan{
       .shape = {.sweeps = sweeps,
                 .ring_blocks = ring_blocks,

@@ -2,7 +2,8 @@
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
 // Source: PTX ISA 9.0, sections "Memory Consistency Model", "ld", "st", "cp.async", "ldmatrix",
-// "mma", "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "cvt", "mul.f16x2".
+// "mma", "rcp.approx.ftz.f64", "rsqrt.approx.ftz.f64", "rcp", "rsqrt", "cvt",
+// "mul.f16x2".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,6 +35,37 @@ __device__ inline void store_shared_if(float* pointer, float value, bool store) 
   asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0], %1;}" ::"r"(
                    shared_address(pointer)),
                "f"(value), "r"(static_cast<int>(store))
+               : "memory");
+}
+
+/// Loads and stores at a 32-bit address of shared memory, `Bytes` on, which costs no addition.
+template <int Bytes>
+__device__ inline void load_shared(float& value, int address) {
+  asm volatile("ld.shared.f32 %0, [%1+%2];" : "=f"(value) : "r"(address), "n"(Bytes) : "memory");
+}
+template <int Bytes>
+__device__ inline void load_shared(double& value, int address) {
+  asm volatile("ld.shared.f64 %0, [%1+%2];" : "=d"(value) : "r"(address), "n"(Bytes) : "memory");
+}
+template <int Bytes>
+__device__ inline void store_shared(float value, int address) {
+  asm volatile("st.shared.f32 [%0+%2], %1;" ::"r"(address), "f"(value), "n"(Bytes) : "memory");
+}
+template <int Bytes>
+__device__ inline void store_shared(double value, int address) {
+  asm volatile("st.shared.f64 [%0+%2], %1;" ::"r"(address), "d"(value), "n"(Bytes) : "memory");
+}
+/// As store_shared_if() above.
+template <int Bytes>
+__device__ inline void store_shared_if(float value, int address, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f32 [%0+%3], %1;}" ::"r"(address),
+               "f"(value), "r"(static_cast<int>(store)), "n"(Bytes)
+               : "memory");
+}
+template <int Bytes>
+__device__ inline void store_shared_if(double value, int address, bool store) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; @p st.shared.f64 [%0+%3], %1;}" ::"r"(address),
+               "d"(value), "r"(static_cast<int>(store)), "n"(Bytes)
                : "memory");
 }
 
@@ -132,6 +164,18 @@ __device__ inline double rough_reciprocal(double value) {
 __device__ inline double rough_inverse_root(double value) {
   double out;
   asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+
+/// The same of a float32 number to its last bit or two.
+__device__ inline float rough_reciprocal(float value) {
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
+  return out;
+}
+__device__ inline float rough_inverse_root(float value) {
+  float out;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
   return out;
 }
 

@@ -118,12 +118,12 @@ struct SpectrumRoute {
 /// Kernels that do in less time what a former one does, which stays until a device has judged them:
 /// each is used where it passed its self-test, or else the former one is.
 struct NewerKernels {
-  bool chase32 = false;          ///< bulge chasing in float32, of float32 spectra
-  bool shared_chase = false;     ///< bulge chasing by several blocks a matrix, for small batches
-  bool values32 = false;         ///< bisection in float32, of float32 spectra
-  bool deferred_band = false;    ///< updates of several panels at once in the float32 reduction
-  bool native_operands = false;  ///< E4M3 operands by conversions of the device
-  bool code_slices = false;      ///< float64 Gram matrices of E4M3 codes by int8 products
+  bool chase32 = false;        ///< bulge chasing in float32, of float32 spectra
+  bool shared_chase = false;   ///< bulge chasing by flags; several blocks a matrix in small batches
+  bool values32 = false;       ///< bisection in float32, of float32 spectra
+  bool deferred_band = false;  ///< updates of several panels at once in the float32 reduction
+  bool native_operands = false;      ///< E4M3 operands by conversions of the device
+  bool code_slices = false;          ///< float64 Gram matrices of E4M3 codes by int8 products
   bool wide_back_transform = false;  ///< reflectors read once for 32 columns
   friend bool operator==(const NewerKernels&, const NewerKernels&) = default;
 };

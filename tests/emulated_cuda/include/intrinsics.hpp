@@ -50,6 +50,23 @@ void store_shared_if(Real* pointer, Real value, bool store) {
     *pointer = value;
   }
 }
+inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+template <int Bytes, typename Real>
+void load_shared(Real& value, int address) {
+  value = *reinterpret_cast<const Real*>(emulated::shared_memory() + address + Bytes);
+}
+template <int Bytes, typename Real>
+void store_shared(Real value, int address) {
+  *reinterpret_cast<Real*>(emulated::shared_memory() + address + Bytes) = value;
+}
+template <int Bytes, typename Real>
+void store_shared_if(Real value, int address, bool store) {
+  if (store) {
+    store_shared<Bytes>(value, address);
+  }
+}
 inline void meet(int id, int threads,
                  std::source_location where = std::source_location::current()) {
   emulated::named_barrier(id, threads, true, where);
@@ -74,6 +91,8 @@ inline double rough(double exact) {
 }
 inline double rough_reciprocal(double value) { return rough(1.0 / value); }
 inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(value)); }
+inline float rough_reciprocal(float value) { return 1.0F / value; }
+inline float rough_inverse_root(float value) { return 1.0F / std::sqrt(value); }
 inline void keep_in_register(int& /*value*/) {}
 
 void copy_async_16(void* shared, const void* global,
