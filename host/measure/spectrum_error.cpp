@@ -43,10 +43,10 @@ constexpr double kFloor = 12.0 * 0x1p-52;
 constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
-/// What a sweep of a chase does to a value's own line and to the line of a strong value, in roots
-/// of its roundings; of such a line all sweeps together, which do not all meet it.
+/// What a sweep of a chase does to a value's own line, in roots of its roundings; and what sweeps
+/// do to a line that stays one, relative to the root of their number.
 constexpr double kOwnOfSweep = 0.5;
-constexpr double kRepeatedOfSweeps = 0.5;
+constexpr double kRepeatedOfSweeps = 1.0;
 /// Of Sturm counts in float32: of a value itself, in the share of kOwnRoundings; of the mean
 /// diagonal entry, since every row rounds its own; and of the largest value, what brackets and
 /// raised off-diagonals leave.
@@ -98,9 +98,15 @@ double diagonal_share(double p, double unit, const GramNorms& norms) {
   return std::clamp(share - kOfRandomDirections / p, 0.0, 1.0);
 }
 
-/// How many other values of `lambda` (descending) E mixes with the one at `i`.
-std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i,
-                        const Rounding& rounding) {
+/// How many other values of `lambda` (descending) E mixes with the one at `i`. `alone`: error of a
+/// cluster of one.
+std::int64_t mixed_with(const std::vector<double>& lambda, std::size_t i, const Rounding& rounding,
+                        double alone) {
+  // Most values stand alone, which their neighbours say.
+  if ((i == 0 || lambda[i - 1] > lambda[i] + alone) &&
+      (i + 1 == lambda.size() || lambda[i + 1] < lambda[i] - alone)) {
+    return 0;
+  }
   std::int64_t others = 0;
   // The more values are mixed, the further E reaches, and the more it mixes: to the fixed point.
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -129,8 +135,9 @@ std::vector<double> eigenvalue_errors(std::span<const double> sigma, const Round
     lambda.push_back(s * s);
   }
   std::vector<std::int64_t> others;
+  const double alone = error_of_cluster(0, rounding);
   for (std::size_t i = 0; i < lambda.size(); ++i) {
-    others.push_back(mixed_with(lambda, i, rounding));
+    others.push_back(mixed_with(lambda, i, rounding, alone));
   }
   const std::int64_t most = others.empty() ? 0 : *std::max_element(others.begin(), others.end());
   const double share = static_cast<double>(most) / static_cast<double>(lambda.size());

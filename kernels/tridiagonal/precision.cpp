@@ -96,20 +96,24 @@ bool may_stand(const measure::Finding& found, const measure::Rounding& before,
       !(found.sigma.front() > 0.0)) {
     return true;
   }
-  measure::Finding wide = found;
-  wide.rounding = before;
   const std::vector<double> errors = measure::sigma_errors(found, asked);
-  const std::vector<double> others = measure::sigma_errors(wide, asked);
   const bool is_modest = measure::is_modest(found);
   const std::size_t count = found.sigma.size() - static_cast<std::size_t>(found.zero_rows);
+  std::vector<std::size_t> open;
   for (std::size_t i = 0; i < count; ++i) {
-    const double promised =
-        measure::promised_error(i, found.sigma[i], found.sigma.front(), is_modest);
-    if (errors[i] > kShare * promised && errors[i] > kGrowth * others[i]) {
-      return false;
+    if (errors[i] >
+        kShare * measure::promised_error(i, found.sigma[i], found.sigma.front(), is_modest)) {
+      open.push_back(i);
     }
   }
-  return true;
+  if (open.empty()) {
+    return true;
+  }
+  measure::Finding wide = found;
+  wide.rounding = before;
+  const std::vector<double> others = measure::sigma_errors(wide, asked);
+  return std::none_of(open.begin(), open.end(),
+                      [&](std::size_t i) { return errors[i] > kGrowth * others[i]; });
 }
 
 }  // namespace vindex::kernels
