@@ -43,10 +43,10 @@ constexpr double kFloor = 12.0 * 0x1p-52;
 constexpr double kOwnFloor = 6.0 * 0x1p-52;
 constexpr int kMaxRounds = 8;
 constexpr double kPassWidth = 32.0;
-/// What a sweep of a chase does to a value's own line and to the line of a strong value, in roots
-/// of its roundings; of such a line all sweeps together, which do not all meet it.
+/// What a sweep of a chase does to a value's own line, in roots of its roundings; and what sweeps
+/// do to a line that stays one, relative to the root of their number.
 constexpr double kOwnOfSweep = 0.5;
-constexpr double kRepeatedOfSweeps = 0.5;
+constexpr double kRepeatedOfSweeps = 1.0;
 /// Of Sturm counts in float32: of a value itself, in the share of kOwnRoundings; of the mean
 /// diagonal entry, since every row rounds its own; and of the largest value, what brackets and
 /// raised off-diagonals leave.

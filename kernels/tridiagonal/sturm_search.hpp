@@ -89,10 +89,21 @@ struct Minors {
   int changes = 0;
 
   __device__ void advance(const Row<Real>* rows, int count, Real shift) {
-    for (int start = 0; start < count; start += F::kRowsBetweenRescales) {
-      const int end = min(count, start + F::kRowsBetweenRescales);
+    int row = 0;
+    if constexpr (F::kRowsBetweenRescales == 4) {
+      // Without a count that may end any four of them, which would cost as much again.
+      for (; row + 4 <= count; row += 4) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          step(rows[row + i], shift);
+        }
+        rescale();
+      }
+    }
+    for (; row < count; row += F::kRowsBetweenRescales) {
+      const int end = min(count, row + F::kRowsBetweenRescales);
 #pragma unroll 4
-      for (int i = start; i < end; ++i) {
+      for (int i = row; i < end; ++i) {
         step(rows[i], shift);
       }
       rescale();

@@ -289,12 +289,15 @@ __global__ __launch_bounds__(kMaxThreads, 2) void values_kernel(const double* di
     }
     __syncthreads();
   }
-  // Outside all Gershgorin discs, so the counts are known whatever their rounding.
-  const Point<Real> low = evaluate<kWhole>(source, shared.rows, row_count, scaled.lower);
-  const Point<Real> high = evaluate<kWhole>(source, shared.rows, row_count, scaled.upper);
-  if (thread == 0) {
-    shared.points[0] = {low.x, low.mantissa, low.exponent, 0};
-    shared.points[threads + 1] = {high.x, high.mantissa, high.exponent, static_cast<int>(n)};
+  // Outside all Gershgorin discs, so the counts are known whatever their rounding. One warp is
+  // enough for both, but where T passes through the whole block has to come along.
+  if (!kWhole || thread < 32) {
+    const Point<Real> end =
+        evaluate<kWhole>(source, shared.rows, row_count, thread == 0 ? scaled.lower : scaled.upper);
+    if (thread < 2) {
+      shared.points[thread == 0 ? 0 : threads + 1] = {end.x, end.mantissa, end.exponent,
+                                                      thread == 0 ? 0 : static_cast<int>(n)};
+    }
   }
   __syncthreads();
   multisect<kWhole>(source, shared, row_count);

@@ -108,40 +108,79 @@ std::vector<double> symmetric_of(const std::vector<double>& values) {
   return q;
 }
 
-}  // namespace
+/// A band that is nearly diagonal, LAPACK's storage.
+std::vector<double> band_of_lines(std::int64_t n) {
+  constexpr double kCoupling = 1e-6;
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  std::vector<double> squares;
+  for (const double value : values_of_law("geometric 30", n)) {
+    squares.push_back(value * value);
+  }
+  std::shuffle(squares.begin(), squares.end(), random);
+  std::vector<double> band(static_cast<std::size_t>(n * (kBandWidth + 1)), 0.0);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < std::min<std::int64_t>(n, j + kBandWidth + 1); ++i) {
+      const double least =
+          std::min(squares[static_cast<std::size_t>(i)], squares[static_cast<std::size_t>(j)]);
+      band[static_cast<std::size_t>(j * (kBandWidth + 1) + i - j)] =
+          i == j ? squares[static_cast<std::size_t>(i)] : kCoupling * least * normal(random);
+    }
+  }
+  return band;
+}
 
-LawBand band_of_law(const std::string& law, std::int64_t order) {
-  LawBand out{.law = law, .order = order, .elements = {}, .squares = {}, .norms = {}};
-  std::vector<double> dense = symmetric_of(values_of_law(law, order));
+/// The band of a dense symmetric matrix, LAPACK's storage, and its diagonal's norms.
+std::vector<double> reduced(std::vector<double> dense, std::int64_t order,
+                            measure::GramNorms& norms) {
   for (std::int64_t i = 0; i < order; ++i) {
     const double diagonal = dense[static_cast<std::size_t>(i * order + i)];
-    out.norms.diagonal_norm_squared += diagonal * diagonal;
-    out.norms.largest_diagonal = std::max(out.norms.largest_diagonal, diagonal);
+    norms.diagonal_norm_squared += diagonal * diagonal;
+    norms.largest_diagonal = std::max(norms.largest_diagonal, diagonal);
   }
   const auto n = static_cast<int>(order);
   const int width = kBandWidth;
   const int stride = kBandWidth + 1;
-  out.elements.resize(static_cast<std::size_t>(order * stride));
+  std::vector<double> band(static_cast<std::size_t>(order * stride));
   std::vector<double> tau(static_cast<std::size_t>(order));
   int info = 0;
   int room = -1;
   double wanted = 0.0;
   const auto reduce = [&](double* work) {
-    dsytrd_sy2sb_("L", &n, &width, dense.data(), &n, out.elements.data(), &stride, tau.data(), work,
-                  &room, &info, 1);
+    dsytrd_sy2sb_("L", &n, &width, dense.data(), &n, band.data(), &stride, tau.data(), work, &room,
+                  &info, 1);
   };
   reduce(&wanted);
   room = static_cast<int>(wanted);
   std::vector<double> work(static_cast<std::size_t>(room));
   reduce(work.data());
+  return band;
+}
+
+}  // namespace
+
+LawBand band_of_law(const std::string& law, std::int64_t order) {
+  LawBand out{.law = law, .order = order, .elements = {}, .squares = {}, .norms = {}};
+  if (law == "lines") {
+    out.elements = band_of_lines(order);
+  } else {
+    out.elements = reduced(symmetric_of(values_of_law(law, order)), order, out.norms);
+  }
+  constexpr int kStride = kBandWidth + 1;
   for (std::int64_t j = 0; j < order; ++j) {
-    for (std::int64_t i = j; i < std::min(order, j + stride); ++i) {
-      double& value = out.elements[static_cast<std::size_t>(j * stride + i - j)];
+    for (std::int64_t i = j; i < std::min(order, j + kStride); ++i) {
+      double& value = out.elements[static_cast<std::size_t>(j * kStride + i - j)];
       value = static_cast<float>(value);
       const double square = (i == j ? 1.0 : 2.0) * value * value;
       out.norms.gram_norm_squared += square;
       out.norms.passes_norm_squared += static_cast<double>(j / kBandWidth + 1) * square;
-      out.norms.sum_squares += i == j ? value : 0.0;
+      if (i == j) {
+        out.norms.sum_squares += value;
+        if (law == "lines") {
+          out.norms.diagonal_norm_squared += square;
+          out.norms.largest_diagonal = std::max(out.norms.largest_diagonal, value);
+        }
+      }
     }
   }
   out.squares = values_of_band(out.elements, order);

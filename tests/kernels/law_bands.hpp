@@ -23,7 +23,8 @@ struct LawBand {
 
 /// "noise C" (of the aspect that makes the condition C), "power C", "geometric C", "arithmetic C"
 /// (condition C), "spike" (one value ten times all others, which are noise), "trained" (a power law
-/// above noise), "clusters" (64 equal values above equal ones).
+/// above noise), "clusters" (64 equal values above equal ones), "lines" (nearly diagonal, values as
+/// "geometric 30" in any order: what lines of unequal norm leave).
 LawBand band_of_law(const std::string& law, std::int64_t order);
 
 }  // namespace vindex::test

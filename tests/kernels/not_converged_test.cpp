@@ -19,10 +19,11 @@ using measure::Status;
 
 bool is_failing = false;
 
+template <auto kFind>
 void failing_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
                     std::int64_t batch, ValueOrder order, double* values, int* failed,
                     cudaStream_t stream, std::int64_t rows) {
-  tridiagonal_values(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
+  kFind(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
   if (is_failing) {
     check(cudaMemsetAsync(failed, 1, static_cast<std::size_t>(batch) * sizeof(int), stream));
   }
@@ -43,7 +44,8 @@ class NotConverged : public ::testing::Test {
   static CudaBackend& backend() {
     static const KernelTable kTable = [] {
       KernelTable table;
-      table.values = failing_values;
+      table.values = failing_values<&tridiagonal_values>;
+      table.values32 = failing_values<&tridiagonal_values32>;
       return table;
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {

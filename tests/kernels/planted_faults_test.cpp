@@ -83,10 +83,11 @@ void wrong_shared_chase(BandReal* bands, std::int64_t n, std::int64_t batch, con
   }
 }
 
+template <auto kFind>
 void wrong_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
                   std::int64_t batch, ValueOrder order, double* values, int* failed,
                   cudaStream_t stream, std::int64_t rows) {
-  tridiagonal_values(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
+  kFind(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
   if (is_planted(Plant::kValue)) {
     check(
         cudaMemcpyAsync(values + 5, values + 6, sizeof(double), cudaMemcpyDeviceToDevice, stream));
@@ -105,7 +106,8 @@ CudaBackend& backend() {
     table.shared_chase32 = wrong_shared_chase<float, float>;
     table.shared_chase32_in_64 = wrong_shared_chase<float, double>;
     table.shared_chase64 = wrong_shared_chase<double, double>;
-    table.values = wrong_values;
+    table.values = wrong_values<&tridiagonal_values>;
+    table.values32 = wrong_values<&tridiagonal_values32>;
     return table;
   }();
   static const std::unique_ptr<CudaBackend> kBackend = [] {

@@ -14,6 +14,7 @@ TEST_P(StageAccuracy, OfEveryLawIsAQuarterOfThePromises) {
     expect_within_promises(law, 512, false);
   }
   expect_within_promises("clusters", 512, false);
+  expect_within_promises("lines", 512, false);
 }
 
 TEST_P(StageAccuracy, OfOrder1024IsAQuarterOfThePromises) {
@@ -21,6 +22,7 @@ TEST_P(StageAccuracy, OfOrder1024IsAQuarterOfThePromises) {
     expect_within_promises(law, 1024, true);
   }
   expect_within_promises("arithmetic 100", 1024, false);
+  expect_within_promises("lines", 1024, false);
 }
 
 TEST_P(StageAccuracy, OfOrder2048IsAQuarterOfThePromises) {

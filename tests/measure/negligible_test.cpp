@@ -105,25 +105,57 @@ std::vector<NamedMatrix> hard_matrices(bool is_emulated) {
   return out;
 }
 
-using Negligible = BackendTest;
+class Negligible : public BackendTest {
+ protected:
+  void expect_right(const NamedMatrix& one, const std::vector<double>& reference,
+                    const MeasureOptions& options) {
+    const auto p = static_cast<double>(reference.size());
+    SCOPED_TRACE(one.name + ", mode " + std::to_string(static_cast<int>(options.mode)) +
+                 ", route " + options.svd_route);
+    const MatrixReport report = measure_floats(one.matrix, options);
+    ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    EXPECT_EQ(report.reason.find("refutes"), std::string::npos) << report.reason;
+    const double allowed = report.sigma_error + p * 0x1p-52 * reference[0];
+    EXPECT_LT(report.sigma_error, 1e-3 * reference[0]);
+    for (std::size_t i = 0; i < report.sigma.size(); ++i) {
+      ASSERT_NEAR(report.sigma[i], reference[i], allowed) << report.method << " at " << i;
+    }
+    if (options.mode == Mode::kStrict) {
+      EXPECT_LE(report.sigma_error, 50.0 * p * 0x1p-52 * reference[0]) << report.method;
+    }
+  }
+};
 
 TEST_P(Negligible, SquaresMakeNoWrongReflectors) {
   for (const NamedMatrix& one : hard_matrices(is_emulated())) {
     const std::vector<double> reference = reference_singular_values(one.matrix);
-    const auto p = static_cast<double>(reference.size());
     for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
-      SCOPED_TRACE(one.name + ", mode " + std::to_string(static_cast<int>(mode)));
-      const MatrixReport report = measure_floats(one.matrix, with_mode(mode));
-      ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
-      EXPECT_EQ(report.reason.find("refutes"), std::string::npos) << report.reason;
-      const double allowed = report.sigma_error + p * 0x1p-52 * reference[0];
-      EXPECT_LT(report.sigma_error, 1e-3 * reference[0]);
-      for (std::size_t i = 0; i < report.sigma.size(); ++i) {
-        ASSERT_NEAR(report.sigma[i], reference[i], allowed) << report.method << " at " << i;
+      expect_right(one, reference, with_mode(mode));
+    }
+  }
+}
+
+// Matrices of this order begin in float64, unless a route is named.
+TEST_P(Negligible, SquaresMakeNoWrongReflectorsOnAnyRouteOfADevice) {
+  if (!is_cuda()) {
+    GTEST_SKIP() << "routes of a device";
+  }
+  for (const NamedMatrix& one : hard_matrices(true)) {
+    const std::vector<double> reference = reference_singular_values(one.matrix);
+    for (const char* const route :
+         {"two-stage+gram-mma+band-plain", "two-stage+gram-mma+band-plain+kernels-former",
+          "two-stage+gram-mma+band-tensor", "two-stage+gram-wgmma+band-tensor",
+          "two-stage+gram-wgmma+band-tensor+kernels-former"}) {
+      for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+        MeasureOptions options = with_mode(mode);
+        options.svd_route = route;
+        expect_right(one, reference, options);
       }
-      if (mode == Mode::kStrict) {
-        EXPECT_LE(report.sigma_error, 50.0 * p * 0x1p-52 * reference[0]) << report.method;
-      }
+    }
+    for (const char* const route : {"two-stage+band-plain", "two-stage+band-tensor"}) {
+      MeasureOptions options = with_mode(Mode::kStrict);
+      options.svd_route = route;
+      expect_right(one, reference, options);
     }
   }
 }
