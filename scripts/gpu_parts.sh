@@ -16,7 +16,7 @@ suites() {
 plans none BandPlanTest*:ChaseShape*:Choose*:ForwardPlan*:GramCut*:GramShape*:OperandLayout*
 values none *TridiagonalValues*
 chase none *BandChase*
-band-plain plain,library *BandReduction*
+band-plain plain,library *BandReduction*:*BandPanel*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
 band-tensor tensor *BandReduction*

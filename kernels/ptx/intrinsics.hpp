@@ -2,7 +2,7 @@
 // else CUDA C++ has no name for. Its twin tests/emulated_cuda/include/intrinsics.hpp gives the same
 // functions in plain C++, so kernels include it as <intrinsics.hpp> and are tested on the CPU.
 // Source: PTX ISA 9.0, sections "cp.async", "ldmatrix", "mma", "rcp.approx.ftz.f64",
-// "rsqrt.approx.ftz.f64", "cvt".
+// "rsqrt.approx.ftz.f64", "rcp", "rsqrt", "cvt".
 #pragma once
 
 #include <cuda_runtime.h>
@@ -53,6 +53,18 @@ __device__ inline double rough_reciprocal(double value) {
 __device__ inline double rough_inverse_root(double value) {
   double out;
   asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));
+  return out;
+}
+
+/// The same of float32, to 22 bits.
+__device__ inline float rough_reciprocal(float value) {
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
+  return out;
+}
+__device__ inline float rough_inverse_root(float value) {
+  float out;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));
   return out;
 }
 
