@@ -1,6 +1,7 @@
 // How many matrices fit a device, without one.
 #include "kernels/batch/batch_memory.hpp"
 
+#include "kernels/tail/tail_solver.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -109,6 +110,16 @@ TEST(BatchMemory, TailsAreWantedWhereTheirKernelsAreTrusted) {
   task.routes.keeps_factor = false;
   EXPECT_EQ(task.max_tail_values(), 0);
   EXPECT_LT(device_bytes(task, {.batch = 16, .wide = 8}), with);
+}
+
+TEST(BatchMemory, TailsGoByHalvesOfADevice) {
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 132).slots, 80) << "two groups for a piece of 132";
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 58).slots, 32);
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 4).slots, 2);
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 0).slots, 32) << "nothing is known of the device";
+  EXPECT_EQ(tail_shape(4096, 4096, 128, 132).slots, 16) << "1 GiB";
+  EXPECT_EQ(tail_shape(4096, 4096, 128, 58).slots, 8) << "512 MiB";
+  EXPECT_EQ(tail_shape(8192, 8192, 512, 132).slots, 2);
 }
 
 TEST(LaneAccount, WhatEarlierShapesLeftMakesRoom) {
