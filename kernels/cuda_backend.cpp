@@ -314,11 +314,12 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
       solver = std::make_unique<BatchSolver>(lane, kernels_, task, sizes, options);
     } catch (const OutOfMemory&) {
       // What the lane kept of other shapes may be in the way, or somebody else uses the device too.
-      // No input was touched yet: the same is tried from nothing, then half of it, until one matrix
-      // does not fit and plan_batch() says so.
+      // No input was touched yet: the same is tried from nothing, then half of it, and last what
+      // one matrix takes; where that does not fit, plan_batch() says so.
       lane.release();
       if (is_bare) {
-        budget /= 2;
+        const std::uint64_t least = device_bytes(task, {});
+        budget = budget > least ? std::max(budget / 2, least) : budget / 2;
       }
       is_bare = true;
       continue;

@@ -18,7 +18,7 @@ plans none BandPlanTest*:ChaseShape*:Choose*:ForwardPlan*:GramCut*:GramShape*:Op
 top none *Cholesky*:*TopSolvers*
 chase none *BandChase*
 values none *TridiagonalValues*
-band-plain plain *BandReduction*
+band-plain plain *BandReduction*:*BandPanel*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
 band-tensor tensor *BandReduction*

@@ -65,8 +65,8 @@ __device__ Real warp_totals(Real (&values)[kWidth], int lane) {
 }
 
 /// Sums over the threads of a block, the same bits in every thread. `step` counts the calls.
-template <typename Real, int kWidth>
-__device__ void block_totals(PanelShared<Real, kWidth>& shared, Real (&values)[kWidth], int step) {
+template <typename Real, int kWidth, int kRoom>
+__device__ void block_totals(PanelShared<Real, kRoom>& shared, Real (&values)[kWidth], int step) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
@@ -113,7 +113,144 @@ __device__ void store_row(Real* out, const Real (&values)[kWidth]) {
   }
 }
 
-/// A thread holds rows threadIdx.x + i blockDim.x, i < kRows, of kWidth columns.
+/// 1 / sqrt(value) of a positive normal number, to an ulp or two.
+__device__ inline float inverse_root(float value) {
+  const float root = device::rough_inverse_root(value);
+  return fma(0.5F * root, fma(-value * root, root, 1.0F), root);
+}
+__device__ inline double inverse_root(double value) {
+  double root = device::rough_inverse_root(value);  // 20 bits, then 40, then all
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    root = fma(0.5 * root, fma(-value * root, root, 1.0), root);
+  }
+  return root;
+}
+/// 1 / value of a positive normal number, to an ulp or two.
+__device__ inline float reciprocal(float value) {
+  const float inverse = device::rough_reciprocal(value);
+  return fma(inverse, fma(-value, inverse, 1.0F), inverse);
+}
+__device__ inline double reciprocal(double value) {
+  double inverse = device::rough_reciprocal(value);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    inverse = fma(inverse, fma(-value, inverse, 1.0), inverse);
+  }
+  return inverse;
+}
+
+/// beta, tau and what the column is scaled by, of a pivot alpha and |x|^2 below it.
+template <typename Real>
+struct Reflector {
+  Real beta, tau, inverse;
+};
+/// With q = alpha^2 + |x|^2 and one root r = q^-1/2, in place of a root and two quotients that wait
+/// for it: |beta| = q r, tau = 1 + |alpha| r, 1 / (alpha - beta) = +-1 / (|alpha| + q r).
+template <typename Real>
+__device__ Reflector<Real> reflector_of(Real alpha, Real squares) {
+  if (squares < Real(kNegligibleSquare<Real>)) {  // not-a-number goes on
+    return {alpha, Real(0), Real(0)};
+  }
+  const Real q = fma(alpha, alpha, squares);
+  const Real r = inverse_root(q);
+  Real root = q * r;
+  root = fma(fma(-root, root, q), Real(0.5) * r, root);
+  const Real size = fabs(alpha);
+  return {-copysign(root, alpha), fma(size, r, Real(1)), copysign(reciprocal(size + root), alpha)};
+}
+
+/// Below so many columns there is no narrower loop.
+constexpr int kLeastLive = 8;
+
+/// Where eliminate() leaves column `column` of kWidth.
+template <int kWidth>
+__device__ constexpr int place_of_column(int column) {
+  if constexpr (kWidth > kLeastLive) {
+    constexpr int kHalf = kWidth / 2;
+    return column < kHalf ? kHalf + column : place_of_column<kHalf>(column - kHalf);
+  }
+  return column;
+}
+
+/// From an element of R in the band to its neighbours.
+constexpr int kColumnStep = static_cast<int>(kBandStride);
+constexpr int kDiagonalStep = kColumnStep + 1;
+
+/// Householder steps for the first kLive columns of x, which are what is left of kWidth. The pivot
+/// column is always x[.][0]: columns turn round by one after each step, so that the loop needs no
+/// register chosen at run time; R goes to `r`, its first element in the band. After half of the
+/// steps the finished columns are the upper half, and a loop of half the width goes on without
+/// them.
+template <int kLive, typename Real, typename BandReal, int kRows, int kWidth>
+__device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kWidth], BandReal* r,
+                          int first, int& step) {
+  // A block has kBandWidth threads at least: pivots are among the first rows of each.
+  const int thread = static_cast<int>(threadIdx.x);
+  constexpr int kSteps = kLive > kLeastLive ? kLive / 2 : kLive;
+#pragma unroll 1
+  for (int k = 0; k < kSteps; ++k) {
+    const int pivot = first + kWidth - kLive + k;
+    const int live = kLive - k;  // columns from the pivot on
+    Real sums[kLive];
+#pragma unroll
+    for (int c = 0; c < kLive; ++c) {
+      sums[c] = Real(0);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const Real below = i > 0 || thread > pivot ? x[i][0] : Real(0);
+        sums[c] = fma(below, x[i][c], sums[c]);
+      }
+    }
+    if (thread == pivot) {
+#pragma unroll
+      for (int c = 0; c < kLive; ++c) {
+        shared.pivot_row[step % 2][c] = x[0][c];
+      }
+    }
+    const Real* pivot_row = shared.pivot_row[step % 2];
+    block_totals(shared, sums, step++);
+
+    const auto [beta, tau, inverse] = reflector_of(pivot_row[0], sums[0]);
+    if (thread == 0) {
+      shared.taus[pivot] = tau;
+    }
+    Real v[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      v[i] = i > 0 || thread > pivot ? x[i][0] * inverse : Real(0);
+    }
+    if (thread == pivot) {
+      v[0] = tau == Real(0) ? Real(0) : Real(1);
+      r[pivot * kDiagonalStep] = static_cast<BandReal>(beta);
+    }
+#pragma unroll
+    for (int c = 1; c < kLive; ++c) {
+      // v^T P_c: the pivot's own element, and x^T P_c scaled as x will be.
+      const Real dot = fma(inverse, sums[c], pivot_row[c]);
+      const Real factor = c < live ? -tau * dot : Real(0);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        x[i][c - 1] = fma(v[i], factor, x[i][c]);
+      }
+      if (thread == pivot && c < live) {
+        r[pivot * kDiagonalStep + c * kColumnStep] = static_cast<BandReal>(x[0][c - 1]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      x[i][kLive - 1] = v[i];
+    }
+  }
+  if constexpr (kSteps < kLive) {
+    eliminate<kLive / 2>(shared, x, r, first, step);
+  }
+}
+
+/// A thread holds rows threadIdx.x + i blockDim.x, i < kRows, of kWidth columns. Grid: a block per
+/// matrix, of a thread for each kRows rows, at most 512. Dynamic shared memory: PanelShared, 1 to 6
+/// KiB. What binds: latency, a block sum and a reflector for each of kBand columns, and kBand
+/// (kBand / kWidth - 1) / 2 block sums more for columns that catch up.
 template <typename Real, typename BandReal, int kRows, int kWidth>
 __global__ void __launch_bounds__(kMaximumThreads)
     factor_panel_kernel(Panel<Real, BandReal> panel) {
@@ -121,10 +258,12 @@ __global__ void __launch_bounds__(kMaximumThreads)
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
   const int rows = static_cast<int>(panel.rows);
+  const int order = static_cast<int>(panel.order);  // of a matrix's columns, all within an int
   const std::int64_t matrix = blockIdx.x;
   Real* columns = panel.columns + matrix * panel.order * kBand;
   Real* factors = panel.factors + matrix * panel.order * kFactorStride;
-  BandReal* band = panel.band + matrix * band_elements(panel.order);
+  BandReal* r = panel.band + matrix * band_elements(panel.order) +
+                band_index(panel.start + kBand, panel.start);
   int step = 0;
 
   for (int first = 0; first < kBandWidth; first += kWidth) {
@@ -134,7 +273,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
       const int row = thread + i * threads;
 #pragma unroll
       for (int c = 0; c < kWidth; ++c) {
-        x[i][c] = row < rows ? columns[(first + c) * panel.order + row] : Real(0);
+        x[i][c] = row < rows ? columns[(first + c) * order + row] : Real(0);
       }
     }
 
@@ -155,7 +294,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
           sums[c] = fma(v[i], x[i][c], sums[c]);
         }
       }
-      block_totals<Real, kWidth>(shared, sums, step++);
+      block_totals(shared, sums, step++);
       const Real tau = shared.taus[k];
 #pragma unroll
       for (int c = 0; c < kWidth; ++c) {
@@ -169,90 +308,23 @@ __global__ void __launch_bounds__(kMaximumThreads)
     if (thread < first) {  // rows that no later reflector touches
 #pragma unroll
       for (int c = 0; c < kWidth; ++c) {
-        band[band_index(panel.start + kBand + thread, panel.start + first + c)] =
-            static_cast<BandReal>(x[0][c]);
+        r[(first + c) * kColumnStep + thread] = static_cast<BandReal>(x[0][c]);
       }
     }
 
-    // A block has kBandWidth threads at least: pivots are among the first rows of each.
-    // The pivot column is always x[.][0]: columns turn round by one after each step, so that the
-    // loop needs no register chosen at run time, and are back in their places after the last.
-#pragma unroll 1
-    for (int k = 0; k < kWidth; ++k) {
-      const int pivot = first + k;
-      const int live = kWidth - k;  // columns from the pivot on
-      Real sums[kWidth];
-#pragma unroll
-      for (int c = 0; c < kWidth; ++c) {
-        sums[c] = Real(0);
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          const Real below = i > 0 || thread > pivot ? x[i][0] : Real(0);
-          sums[c] = fma(below, x[i][c], sums[c]);
-        }
-      }
-      if (thread == pivot) {
-#pragma unroll
-        for (int c = 0; c < kWidth; ++c) {
-          shared.pivot_row[step % 2][c] = x[0][c];
-        }
-      }
-      const Real* pivot_row = shared.pivot_row[step % 2];
-      block_totals<Real, kWidth>(shared, sums, step++);
-
-      const Real alpha = pivot_row[0];
-      Real beta = alpha;
-      Real tau = Real(0);
-      Real inverse = Real(0);
-      if (!(sums[0] < Real(kNegligibleSquare<Real>))) {  // not-a-number goes on
-        beta = -copysign(sqrt(fma(alpha, alpha, sums[0])), alpha);
-        tau = (beta - alpha) / beta;
-        inverse = Real(1) / (alpha - beta);
-      }
-      if (thread == 0) {
-        shared.taus[pivot] = tau;
-      }
-      Real v[kRows];
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        v[i] = i > 0 || thread > pivot ? x[i][0] * inverse : Real(0);
-      }
-      if (thread == pivot) {
-        v[0] = tau == Real(0) ? Real(0) : Real(1);
-      }
-      if (thread == pivot) {
-        band[band_index(panel.start + kBand + pivot, panel.start + pivot)] =
-            static_cast<BandReal>(beta);
-      }
-#pragma unroll
-      for (int c = 1; c < kWidth; ++c) {
-        // v^T P_c: the pivot's own element, and x^T P_c scaled as x will be.
-        const Real dot = fma(inverse, sums[c], pivot_row[c]);
-        const Real factor = c < live ? -tau * dot : Real(0);
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          x[i][c - 1] = fma(v[i], factor, x[i][c]);
-        }
-        if (thread == pivot && c < live) {
-          band[band_index(panel.start + kBand + pivot, panel.start + pivot + c)] =
-              static_cast<BandReal>(x[0][c - 1]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        x[i][kWidth - 1] = v[i];
-      }
-    }
+    eliminate<kWidth>(shared, x, r, first, step);
 
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int row = thread + i * threads;
       if (row < rows) {
+        Real in_order[kWidth];
 #pragma unroll
         for (int c = 0; c < kWidth; ++c) {
-          columns[(first + c) * panel.order + row] = x[i][c];
+          in_order[c] = x[i][place_of_column<kWidth>(c)];
+          columns[(first + c) * panel.order + row] = in_order[c];
         }
-        store_row<Real, kWidth>(factors + row * kFactorStride + first, x[i]);
+        store_row<Real, kWidth>(factors + row * kFactorStride + first, in_order);
       }
     }
   }

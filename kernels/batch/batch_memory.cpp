@@ -23,8 +23,9 @@ constexpr std::int64_t kChunkSides = 2;
 std::uint64_t wide_phase_bytes(const BatchTask& task, std::int64_t wide) {
   std::size_t most = 0;
   for (const SpectrumRoute& route : {task.routes.first, task.routes.strict}) {
-    if (!route.is_float32() && route.solver != SolverChoice::kQr) {
+    if (!route.is_float32()) {
       Arena count(nullptr, 0);
+      // Of kQr for what a Gram tells.
       const Float64Phase phase(task, route, wide, count);
       most = std::max(most, count.used());
     }

@@ -167,7 +167,7 @@ __device__ inline double rough_inverse_root(double value) {
   return out;
 }
 
-/// The same of a float32 number to its last bit or two.
+/// The same of float32, to 22 bits.
 __device__ inline float rough_reciprocal(float value) {
   float out;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(value));

@@ -29,9 +29,13 @@ constexpr std::int64_t kGuard = 16;
 constexpr std::int64_t kMinClass = 8;
 /// As on the CPU, so that both judge alike.
 constexpr std::int64_t kMinSide = 128;
-constexpr std::int64_t kMaxSlots = 32;
-/// Slots share this much, so that wide ones are few.
+constexpr std::int64_t kSlotUnit = 16;
+/// Matrices at a time where nothing is known of the device.
+constexpr std::int64_t kSlots = 32;
+/// Slots share this much, so that wide ones are few; on large devices more, by multiprocessor.
 constexpr std::uint64_t kSlotBytes = 512ULL << 20U;
+constexpr std::uint64_t kMostSlotBytes = 2 * kSlotBytes;
+constexpr std::uint64_t kBytesOfMultiprocessor = 8ULL << 20U;
 
 static_assert(kBackTransformColumns == kSolveColumns && kGuard % kBackTransformColumns == 0);
 static_assert(2 * std::min(kMinClass + kGuard, kMinSide) >= kWideColumns,
@@ -81,10 +85,18 @@ TailShape tail_shape(std::int64_t p, std::int64_t n, std::int64_t lost, int mult
   const auto bytes = static_cast<std::uint64_t>(band_factor_elements(order) +
                                                 8 * (order + shape.width) * shape.width) *
                      sizeof(double);
-  const std::int64_t by_device =
-      multiprocessors > 0 ? std::max<std::int64_t>(multiprocessors / 2, 1) : kMaxSlots;
-  shape.slots = std::max<std::int64_t>(
-      1, std::min({by_device, kMaxSlots, static_cast<std::int64_t>(kSlotBytes / bytes)}));
+  // Most of what a group does waits for its own steps, whatever the number of its matrices: half of
+  // a piece of BatchTask::eigen_piece() at a time. Two groups then do, and a few more than half
+  // need no third.
+  const std::int64_t half = std::max<std::int64_t>(multiprocessors / 2, 1);
+  const std::int64_t by_device = multiprocessors <= 0 ? kSlots
+                                 : half < kSlotUnit   ? half
+                                                      : ceil_divide(half, kSlotUnit) * kSlotUnit;
+  const std::uint64_t slot_bytes =
+      std::clamp(static_cast<std::uint64_t>(std::max(multiprocessors, 0)) * kBytesOfMultiprocessor,
+                 kSlotBytes, kMostSlotBytes);
+  shape.slots =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(slot_bytes / bytes), 1, by_device);
   return shape;
 }
 
@@ -152,12 +164,16 @@ void TailSolver::search(const LibraryHandles& handles, std::span<const TailMembe
     kernels_->factor64(system, at.shifts, at.factors, at.band_info, handles.stream);
   }
   double* const columns = at.block.block(at.inner);
-  fill_start(columns, order, shape_.width, at.block.leading(), at.block.elements(), shape_.slots,
+  // Slots that are not in use hold zeros there, and products of the library with them are zeros.
+  check(cudaMemsetAsync(
+      at.inner, 0, static_cast<std::size_t>(shape_.slots * at.block.elements()) * sizeof(double),
+      handles.stream));
+  fill_start(columns, order, shape_.width, at.block.leading(), at.block.elements(), used_,
              handles.stream);
   for (int step = 0; step < kSteps; ++step) {
     kernels_->solve(at.factors, order, used_, columns, at.block.leading(), at.block.elements(),
                     shape_.width, handles.stream);
-    orthonormalise(handles, at.block, at.inner, shape_.slots, false, at.info);
+    orthonormalise(handles, at.block, at.inner, shape_.slots, false, at.info, used_);
   }
   // The first rows of the start are as good as any basis for slots that are not in use.
   fill_start(at.outer, shape_.p, shape_.width, shape_.p, shape_.p * shape_.width, shape_.slots,

@@ -146,9 +146,11 @@ __global__ __launch_bounds__(kPanelThreads) void panel_kernel(double* square, st
 
 void cholesky(cublasHandle_t blas, cudaStream_t stream, double* matrices, std::int64_t rows,
               std::int64_t cols, std::int64_t leading, std::int64_t stride, std::int64_t batch,
-              int* info) {
+              int* info, std::int64_t used) {
+  const std::int64_t own = used == kWholeBatch ? batch : used;
+  expects(own >= 0 && own <= batch, "as many of a batch as there are");
   expects(cols >= 0 && rows >= cols && leading >= rows && batch >= 0, "sizes of a Cholesky batch");
-  if (batch == 0) {
+  if (own == 0) {
     return;
   }
   check(cudaMemsetAsync(info, 0, static_cast<std::size_t>(batch) * sizeof(int), stream));
@@ -163,12 +165,12 @@ void cholesky(cublasHandle_t blas, cudaStream_t stream, double* matrices, std::i
           matrices + first, blas_int(leading), stride, matrices + first, blas_int(leading), stride,
           &one, square, blas_int(leading), stride, blas_int(batch)));
     }
-    launch(factor_kernel, dim3(static_cast<unsigned int>(batch)), dim3(kFactorThreads),
+    launch(factor_kernel, dim3(static_cast<unsigned int>(own)), dim3(kFactorThreads),
            kBlock * kStride * sizeof(double), stream, square, leading, stride, size, first, info);
     const std::int64_t below = rows - first - size;
     if (below > 0) {
       const std::int64_t row_blocks = ceil_divide(below, kPanelThreads);
-      launch(panel_kernel, dim3(static_cast<unsigned int>(batch * row_blocks)), dim3(kPanelThreads),
+      launch(panel_kernel, dim3(static_cast<unsigned int>(own * row_blocks)), dim3(kPanelThreads),
              (kBlock * kBlock + kBlock) * sizeof(double), stream, square, leading, stride, size,
              below, static_cast<int>(row_blocks));
     }

@@ -139,7 +139,7 @@ void multiply_batch(const LibraryHandles& handles, std::int64_t m, std::int64_t 
 }
 
 void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, double* stacked,
-                    std::int64_t batch, bool independent, int* info) {
+                    std::int64_t batch, bool independent, int* info, std::int64_t used) {
   const std::int64_t width = shape.width;
   const std::int64_t leading = shape.leading();
   // 11 (p w + w (w + 1)) u |X|^2, and |X|^2 <= trace X^T X.
@@ -155,7 +155,7 @@ void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, do
              stacked, leading, shape.elements(), width, factor);
     }
     cholesky(handles.blas, handles.stream, stacked, leading, width, leading, shape.elements(),
-             batch, info);
+             batch, info, used);
   }
 }
 

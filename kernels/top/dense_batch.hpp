@@ -15,6 +15,8 @@
 
 namespace vindex::kernels {
 
+inline constexpr std::int64_t kWholeBatch = -1;
+
 /// Factors the leading cols x cols block S = L L^T (lower triangle read) of each of `batch`
 /// column-major rows x cols matrices in place, and turns the rows X below it into X L^-T. Ordered
 /// on `stream`, which `blas` works on too. Above the diagonal stands nothing of meaning.
@@ -26,9 +28,11 @@ namespace vindex::kernels {
 ///           (Higham 2002, theorem 10.3); panels by substitution, quotients within a
 ///           unit in the last place.
 /// Errors    UsageError for sizes that cuBLAS cannot index.
+/// `used`: so many of the batch, from the first, are of interest; the others are zeros, and there
+/// for the library's choice of an algorithm alone.
 void cholesky(cublasHandle_t blas, cudaStream_t stream, double* matrices, std::int64_t rows,
               std::int64_t cols, std::int64_t leading, std::int64_t stride, std::int64_t batch,
-              int* info);
+              int* info, std::int64_t used = kWholeBatch);
 
 /// The libraries and the stream they work on; not owned.
 struct LibraryHandles {
@@ -53,9 +57,10 @@ struct StackedBlock {
 /// are dependent beyond repair. `independent` false spends a shifted first pass, which takes
 /// columns of any condition up to 1e15; true wants a condition below 1e7. Accuracy  |Q^T Q - I| a
 /// few eps64. Source    Fukaya, Kannan, Nakatsukasa, Yamamoto, Yanagisawa 2020, "Shifted Cholesky
-/// QR".
+/// QR". `used`: as cholesky() has it.
 void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, double* stacked,
-                    std::int64_t batch, bool independent, int* info);
+                    std::int64_t batch, bool independent, int* info,
+                    std::int64_t used = kWholeBatch);
 
 /// Copies p x width columns of float32, one pointer per matrix, into stacked blocks.
 void widen_blocks(const float* const* from, const StackedBlock& shape, double* stacked,

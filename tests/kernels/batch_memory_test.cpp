@@ -1,6 +1,7 @@
 // How many matrices fit a device, without one.
 #include "kernels/batch/batch_memory.hpp"
 
+#include "kernels/tail/tail_solver.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -124,6 +125,16 @@ TEST(BatchMemory, BandsAreKeptWhereStagesInFloat32MayNotBeEnough) {
   const std::uint64_t kept = arena_bytes(task, sizes);
   task.routes.newer = {};
   EXPECT_EQ(arena_bytes(task, sizes), kept) << "a tail keeps them anyway";
+}
+
+TEST(BatchMemory, TailsGoByHalvesOfADevice) {
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 132).slots, 80) << "two groups for a piece of 132";
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 58).slots, 32);
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 4).slots, 2);
+  EXPECT_EQ(tail_shape(1024, 1024, 16, 0).slots, 32) << "nothing is known of the device";
+  EXPECT_EQ(tail_shape(4096, 4096, 128, 132).slots, 16) << "1 GiB";
+  EXPECT_EQ(tail_shape(4096, 4096, 128, 58).slots, 8) << "512 MiB";
+  EXPECT_EQ(tail_shape(8192, 8192, 512, 132).slots, 2);
 }
 
 TEST(LaneAccount, WhatEarlierShapesLeftMakesRoom) {

@@ -91,8 +91,12 @@ inline double rough(double exact) {
 }
 inline double rough_reciprocal(double value) { return rough(1.0 / value); }
 inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(value)); }
-inline float rough_reciprocal(float value) { return 1.0F / value; }
-inline float rough_inverse_root(float value) { return 1.0F / std::sqrt(value); }
+/// The same of float32: the last bits lost, and one unit more.
+inline float rough(float exact) {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(exact) & 0xFFFFFFFEU) - 2U);
+}
+inline float rough_reciprocal(float value) { return rough(1.0F / value); }
+inline float rough_inverse_root(float value) { return rough(1.0F / std::sqrt(value)); }
 inline void keep_in_register(int& /*value*/) {}
 
 void copy_async_16(void* shared, const void* global,
