@@ -37,36 +37,51 @@ std::string unset_variables_note(const RunSettings& settings) {
 
 void await_launches() { kernels::await_cuda_launches(); }
 
+OpenedDevices open_devices(const RunSettings& settings) {
+  OpenedDevices opened;
+  if (settings.backend == BackendChoice::kCpu) {
+    return opened;
+  }
+  if (settings.devices.empty()) {
+    for (std::int32_t device = 0; device < kMaxDevices; ++device) {
+      std::string reason;
+      auto backend = kernels::make_cuda_backend(device, reason);
+      if (backend == nullptr) {
+        opened.why = device == 0 ? reason : opened.why;
+        break;
+      }
+      opened.backends.push_back(std::move(backend));
+    }
+  } else {
+    for (const std::int32_t device : settings.devices) {
+      auto backend = kernels::make_cuda_backend(device, opened.why);
+      if (backend == nullptr) {
+        opened.backends.clear();
+        break;
+      }
+      opened.backends.push_back(std::move(backend));
+    }
+  }
+  for (const auto& backend : opened.backends) {
+    backend->prepare(settings.options);
+  }
+  return opened;
+}
+
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
                                                              std::string& note) {
-  std::vector<std::unique_ptr<measure::Backend>> backends;
-  std::string why;
-  if (settings.backend != BackendChoice::kCpu) {
-    if (settings.devices.empty()) {
-      for (std::int32_t device = 0; device < kMaxDevices; ++device) {
-        std::string reason;
-        auto backend = kernels::make_cuda_backend(device, reason);
-        if (backend == nullptr) {
-          why = device == 0 ? reason : why;
-          break;
-        }
-        backends.push_back(std::move(backend));
-      }
-    } else {
-      for (const std::int32_t device : settings.devices) {
-        auto backend = kernels::make_cuda_backend(device, why);
-        if (backend == nullptr) {
-          backends.clear();
-          break;
-        }
-        backends.push_back(std::move(backend));
-      }
-    }
-    if (backends.empty() && settings.backend == BackendChoice::kCuda) {
-      throw DeviceError(
-          "E-NO-GPU",
-          fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
-    }
+  return open_backends(settings, open_devices(settings), note);
+}
+
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             OpenedDevices devices,
+                                                             std::string& note) {
+  std::vector<std::unique_ptr<measure::Backend>> backends = std::move(devices.backends);
+  const std::string& why = devices.why;
+  if (backends.empty() && settings.backend == BackendChoice::kCuda) {
+    throw DeviceError(
+        "E-NO-GPU",
+        fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
   }
   if (backends.empty()) {
     backends.push_back(cpu::make_cpu_backend(
@@ -88,7 +103,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     note += unset_variables_note(settings);
   }
   for (const auto& backend : backends) {
-    backend->prepare(settings.options);
+    backend->prepare(settings.options);  // of a device it was done
     for (const std::string& text : backend->info().notes) {
       note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
     }

@@ -143,6 +143,9 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
       }
       form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
                    phase.gram_workspace_bytes, results.gram_facts + first);
+      if (turn) {
+        batch_.settle();
+      }
     }
     const StageClock::Span span(eigen_clock_, stream());
     find_diagonal_facts(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
@@ -179,6 +182,7 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
       form_gram64(which[i], flip, phase, phase.grams + position * elements,
                   results.moments + position * task_.chunk_count());
     }
+    batch_.settle();
     {
       const StageClock::Span span(eigen_clock_, stream());
       complete_symmetric(phase.grams, task_.p(), phase.leading, count, phase.symmetric_workspace,
@@ -274,6 +278,7 @@ BatchResults BatchSolver::download(std::int64_t batch) {
   if (ahead_ > 0) {
     const UploadTurns::Turn turn(lane_.turns);
     batch_.copy(ahead_);
+    batch_.settle();
   }
   check(cudaStreamSynchronize(stream()));
   Arena memory(host_results_, result_bytes_);
