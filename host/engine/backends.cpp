@@ -1,12 +1,16 @@
-// Choosing back ends.
-#include "opening.hpp"
+// Choosing back ends, and opening devices ahead.
+#include "devices_ahead.hpp"
 
 #include "blas/blas_library.hpp"
+#include "core/path_kind.hpp"
+#include "core/threads.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace vindex::engine {
 
@@ -14,6 +18,14 @@ namespace {
 
 /// Devices looked for with `--device all`.
 constexpr std::int32_t kMaxDevices = 64;
+
+bool seems_there(const std::string& model) {
+  try {
+    return model.find("://") != std::string::npos || path_kind(model) != PathKind::kAbsent;
+  } catch (const Error&) {
+    return false;  // opening it says why
+  }
+}
 
 }  // namespace
 
@@ -116,6 +128,33 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;
   }
   return backends;
+}
+
+DevicesAhead::DevicesAhead(const RunSettings& settings)
+    : DevicesAhead([&settings] { return open_devices(settings); },
+                   settings.backend != BackendChoice::kCpu && seems_there(settings.model)) {}
+
+DevicesAhead::DevicesAhead(Open open, bool at_once) : open_(std::move(open)) {
+  if (at_once) {
+    (void)start_thread(thread_, [this] {
+      try {
+        opened_ = open_();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    });
+  }
+}
+
+OpenedDevices DevicesAhead::take() {
+  if (thread_.empty()) {
+    return open_();
+  }
+  thread_.clear();
+  if (error_ != nullptr) {
+    std::rethrow_exception(error_);
+  }
+  return std::move(opened_);
 }
 
 }  // namespace vindex::engine
