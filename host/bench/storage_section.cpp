@@ -183,7 +183,7 @@ void add_cache_row(Section& section, const Source& source, Cache cache) {
   Row row = storage_row(section, source, "probe.page_cache", cache);
   row.backend = "cpu";
   row.unit = "share";
-  row.limit = cache == Cache::kResident ? 1.0 : 0.0;
+  row.limit = cache == Cache::kResident ? std::optional(1.0) : std::nullopt;
   row.note = told_of_pieces(source);
   if (const auto share = resident_share(source.paths)) {
     row.samples = {*share};

@@ -1,12 +1,16 @@
-// Choosing back ends.
-#include "opening.hpp"
+// Choosing back ends, and opening devices ahead.
+#include "devices_ahead.hpp"
 
 #include "blas/blas_library.hpp"
+#include "core/path_kind.hpp"
+#include "core/threads.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace vindex::engine {
 
@@ -14,6 +18,14 @@ namespace {
 
 /// Devices looked for with `--device all`.
 constexpr std::int32_t kMaxDevices = 64;
+
+bool seems_there(const std::string& model) {
+  try {
+    return model.find("://") != std::string::npos || path_kind(model) != PathKind::kAbsent;
+  } catch (const Error&) {
+    return false;  // opening it says why
+  }
+}
 
 }  // namespace
 
@@ -37,36 +49,51 @@ std::string unset_variables_note(const RunSettings& settings) {
 
 void await_launches() { kernels::await_cuda_launches(); }
 
+OpenedDevices open_devices(const RunSettings& settings) {
+  OpenedDevices opened;
+  if (settings.backend == BackendChoice::kCpu) {
+    return opened;
+  }
+  if (settings.devices.empty()) {
+    for (std::int32_t device = 0; device < kMaxDevices; ++device) {
+      std::string reason;
+      auto backend = kernels::make_cuda_backend(device, reason);
+      if (backend == nullptr) {
+        opened.why = device == 0 ? reason : opened.why;
+        break;
+      }
+      opened.backends.push_back(std::move(backend));
+    }
+  } else {
+    for (const std::int32_t device : settings.devices) {
+      auto backend = kernels::make_cuda_backend(device, opened.why);
+      if (backend == nullptr) {
+        opened.backends.clear();
+        break;
+      }
+      opened.backends.push_back(std::move(backend));
+    }
+  }
+  for (const auto& backend : opened.backends) {
+    backend->prepare(settings.options);
+  }
+  return opened;
+}
+
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
                                                              std::string& note) {
-  std::vector<std::unique_ptr<measure::Backend>> backends;
-  std::string why;
-  if (settings.backend != BackendChoice::kCpu) {
-    if (settings.devices.empty()) {
-      for (std::int32_t device = 0; device < kMaxDevices; ++device) {
-        std::string reason;
-        auto backend = kernels::make_cuda_backend(device, reason);
-        if (backend == nullptr) {
-          why = device == 0 ? reason : why;
-          break;
-        }
-        backends.push_back(std::move(backend));
-      }
-    } else {
-      for (const std::int32_t device : settings.devices) {
-        auto backend = kernels::make_cuda_backend(device, why);
-        if (backend == nullptr) {
-          backends.clear();
-          break;
-        }
-        backends.push_back(std::move(backend));
-      }
-    }
-    if (backends.empty() && settings.backend == BackendChoice::kCuda) {
-      throw DeviceError(
-          "E-NO-GPU",
-          fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
-    }
+  return open_backends(settings, open_devices(settings), note);
+}
+
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             OpenedDevices devices,
+                                                             std::string& note) {
+  std::vector<std::unique_ptr<measure::Backend>> backends = std::move(devices.backends);
+  const std::string& why = devices.why;
+  if (backends.empty() && settings.backend == BackendChoice::kCuda) {
+    throw DeviceError(
+        "E-NO-GPU",
+        fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
   }
   if (backends.empty()) {
     backends.push_back(cpu::make_cpu_backend(
@@ -88,7 +115,7 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     note += unset_variables_note(settings);
   }
   for (const auto& backend : backends) {
-    backend->prepare(settings.options);
+    backend->prepare(settings.options);  // of a device it was done
     for (const std::string& text : backend->info().notes) {
       note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
     }
@@ -101,6 +128,33 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
     note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;
   }
   return backends;
+}
+
+DevicesAhead::DevicesAhead(const RunSettings& settings)
+    : DevicesAhead([&settings] { return open_devices(settings); },
+                   settings.backend != BackendChoice::kCpu && seems_there(settings.model)) {}
+
+DevicesAhead::DevicesAhead(Open open, bool at_once) : open_(std::move(open)) {
+  if (at_once) {
+    (void)start_thread(thread_, [this] {
+      try {
+        opened_ = open_();
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+    });
+  }
+}
+
+OpenedDevices DevicesAhead::take() {
+  if (thread_.empty()) {
+    return open_();
+  }
+  thread_.clear();
+  if (error_ != nullptr) {
+    std::rethrow_exception(error_);
+  }
+  return std::move(opened_);
 }
 
 }  // namespace vindex::engine

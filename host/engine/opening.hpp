@@ -95,9 +95,23 @@ struct SelectedModel {
 /// UsageError E-SELECTION (64) where the selection names none of them.
 SelectedModel open_selected(const RunSettings& settings, const std::stop_token& stop = {});
 
+/// The CUDA devices that the settings ask for or allow, prepared (Backend::prepare()); none where
+/// there are none, with the reason.
+struct OpenedDevices {
+  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::string why;
+};
+/// Errors: those of Backend::prepare().
+OpenedDevices open_devices(const RunSettings& settings);
+
 /// The back ends chosen, one object per device. `note` receives one line on what was chosen and
-/// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent.
+/// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent; those of
+/// Backend::prepare().
 std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             std::string& note);
+/// The same with what open_devices() gave.
+std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
+                                                             OpenedDevices devices,
                                                              std::string& note);
 
 /// Lines for a note on settings.unset_variables, each after a line break: what a device's libraries

@@ -152,6 +152,9 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
       }
       form_grams32(part, flip, task_.routes.first.product, phase.grams, phase.gram_workspace,
                    phase.gram_workspace_bytes, results.gram_facts + first);
+      if (turn) {
+        batch_.settle();
+      }
     }
     const StageClock::Span span(eigen_clock_, stream());
     find_diagonal_facts(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
@@ -183,6 +186,7 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
     form_grams64(Indices(which.begin() + static_cast<std::ptrdiff_t>(first),
                          which.begin() + static_cast<std::ptrdiff_t>(last)),
                  flip, phase, results.moments);
+    batch_.settle();
     {
       const StageClock::Span span(eigen_clock_, stream());
       complete_symmetric(phase.grams, task_.p(), phase.leading, count, phase.symmetric_workspace,
@@ -278,6 +282,7 @@ BatchResults BatchSolver::download(std::int64_t batch) {
   if (ahead_ > 0) {
     const UploadTurns::Turn turn(lane_.turns);
     batch_.copy(ahead_);
+    batch_.settle();
   }
   check(cudaStreamSynchronize(stream()));
   Arena memory(host_results_, result_bytes_);

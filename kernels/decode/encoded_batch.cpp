@@ -39,6 +39,12 @@ void EncodedBatch::upload(std::size_t count) {
   }
 }
 
+void EncodedBatch::settle() {
+  if (uploader_) {
+    uploader_->finish();
+  }
+}
+
 void EncodedBatch::finish() {
   uploader_.value().finish();
   uploader_.reset();

@@ -38,6 +38,9 @@ class EncodedBatch {
   /// Sees that the first `count` are on the device before what comes next on the stream. Inputs are
   /// released as their copies end. Errors: DeviceError; read errors of the inputs.
   void upload(std::size_t count);
+  /// Waits for the copies that have begun and releases their inputs, so that host memory is the
+  /// next batch's while this one is computed. Nothing where there are none.
+  void settle();
   /// Waits for the copies and releases every input; no upload comes after it.
   void finish();
 

@@ -144,6 +144,33 @@ TEST_P(EncodedBatches, InputsAreReleasedAlsoWhereABatchEndsEarly) {
   EXPECT_EQ(second.releases(), 0);
 }
 
+TEST_P(EncodedBatches, SettlingReleasesWhatWasCopiedAndNothingElse) {
+  const decode::SampleShape shape = {
+      .encoding = decode::plain_encoding(decode::ElementType::kF32), .rows = 8, .cols = 8};
+  const decode::EncodedSample sample(shape, 0, [](auto values, auto, auto) {
+    std::fill(values.begin(), values.end(), std::uint8_t{0});
+  });
+  LentInput first(sample.matrix(), 1, true);
+  LentInput second(sample.matrix(), 2, true);
+  measure::MatrixInput* const inputs[] = {&first, &second};
+  kernels::DeviceBuffer memory{"slots"};
+  const kernels::Stream copies = kernels::make_stream();
+  EncodedBatch batch(stream(), copies.get(), memory, kernels::slot_layout(sample.matrix(), 8), 2);
+  batch.begin(inputs);
+  EXPECT_FALSE(batch.has_copied(1));
+  batch.upload(1);
+  EXPECT_TRUE(batch.has_copied(1));
+  EXPECT_FALSE(batch.has_copied(2));
+  batch.settle();
+  EXPECT_EQ(first.releases(), 1);
+  EXPECT_EQ(second.releases(), 0);
+  batch.upload(2);
+  batch.finish();
+  EXPECT_EQ(second.releases(), 1);
+  batch.settle();  // after the end there is nothing
+  EXPECT_EQ(first.releases(), 1);
+}
+
 INSTANTIATE_THREAD_ORDERS(EncodedBatches);
 
 }  // namespace

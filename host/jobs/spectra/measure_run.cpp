@@ -13,6 +13,7 @@
 #include "core/threads.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/description_parts.hpp"
+#include "engine/devices_ahead.hpp"
 #include "engine/matrix_loader.hpp"
 #include "engine/opening.hpp"
 #include "engine/source_watch.hpp"
@@ -322,6 +323,7 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   const bool needs_blas = settings.backend != engine::BackendChoice::kCuda;
   const std::vector<std::jthread> loading =
       needs_blas ? load_blas_ahead(settings.blas_core) : std::vector<std::jthread>();
+  engine::DevicesAhead devices(settings);
   engine::SelectedModel model = engine::open_selected(settings, hooks.stop);
   if (model.copies != nullptr) {
     model.copies->make_folder();
@@ -332,7 +334,8 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                        model.files.shards.size(), data_text(bytes)));
   }
   std::string note;
-  std::vector<std::unique_ptr<measure::Backend>> backends = engine::open_backends(settings, note);
+  std::vector<std::unique_ptr<measure::Backend>> backends =
+      engine::open_backends(settings, devices.take(), note);
   run.reader = engine::open_reader(settings.reading, {&model.files});
   run.description = describe_run(settings, model, backends, *run.reader);
   if (settings.class_of != nullptr) {
