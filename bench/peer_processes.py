@@ -1,5 +1,5 @@
-"""Owns the processes that bench/peers.py and bench/measure_times.py time: our program, and bench/peer_calls.py for the peers. None of them inherits a
-choice of kernels or threads.
+"""Owns the processes that bench/peers.py and bench/measure_times.py time: our program, and bench/peer_calls.py for the peers.
+None of them inherits a choice of kernels or threads.
 """
 import contextlib
 import json

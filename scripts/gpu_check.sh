@@ -29,8 +29,8 @@ all_parts=("${first_parts[@]}" "${second_parts[@]:2}")
 # of them.
 all_seconds="${VINDEX_CHECK_SECONDS:-520}"
 second_seconds=270
-# What the parts behind the benchmarks get of a call, whatever the benchmarks still have to do.
-peers_seconds="${VINDEX_PEERS_SECONDS:-110}"
+# What the peers behind the benchmarks get of a call, whatever the benchmarks still have to do.
+peers_seconds="${VINDEX_PEERS_SECONDS:-150}"
 
 # Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold. Both Gram kernels, wgmma's and
 # mma.sync's, run in every case of GramKernels.
@@ -152,10 +152,10 @@ do_parts() {
         # The strongest first; after each, what is known of all.
         part "peers cusolver values" 40 "$do_part" probe values 30 peers-values || true
         merge_into peers.json "$raw"/peers-*.json
-        part "peers torch, jax" "$peers_seconds" "$do_part" peers torch-jax || true
+        part "peers torch, jax" "$((peers_seconds * 3 / 5))" "$do_part" peers torch-jax "$((peers_seconds / 2))" || true
         merge_into peers.json "$raw"/peers-*.json
         part "peers cusolver svd" 30 "$do_part" probe svd 20 peers-svd || true
-        part "peers cupy" 60 "$do_part" peers cupy || true
+        part "peers cupy" 60 "$do_part" peers cupy 40 || true
         merge_into peers.json "$raw"/peers-*.json ;;
       probe)
         part probe 150 "$do_part" probe transfers,memory,peaks,gram,eigen 100 probe || true

@@ -173,13 +173,17 @@ agreement_specs=(layer:4x7168x2048:fp8:powerlaw layer:1x7168x2048:int4:trained l
 
 # The models and their float64 spectra on the CPU: started with the call, in parallel with parts that need the GPU.
 references() {
-  local number name
+  local number
+  # Side by side: a large matrix alone keeps one core busy.
   for number in "${!agreement_specs[@]}"; do
-    name="$scratch/agreement-$number"
-    ours "$stage/programs/vindex" synth "${agreement_specs[number]}" -o "$name" -q &&
-      ours "$stage/programs/vindex" measure "$name" --progress none -o "$name-reference.h5" --backend cpu --mode strict || true
-    touch "$name.done"
+    reference "$scratch/agreement-$number" "${agreement_specs[number]}" &
   done
+  wait
+}
+reference() {
+  ours "$stage/programs/vindex" synth "$2" -o "$1" -q &&
+    ours "$stage/programs/vindex" measure "$1" --progress none -o "$1-reference.h5" --backend cpu --mode strict || true
+  touch "$1.done"
 }
 
 # Every mode and route against the references, reported one by one.
@@ -325,18 +329,18 @@ end_to_end() {
 # A forward pass against the host's, and its time.
 trace() { python3 scripts/gpu_trace.py "$stage/vindex" "$scratch/trace" --backend "$backend"; }
 
-# peers torch-jax | cupy: packages of Python, a process for each peer. Ours is beside the first; the bench has it in full.
+# peers torch-jax|cupy SECONDS: packages of Python, a process for each peer. Ours is beside the first; the bench has it in full.
 # VINDEX_PEERS_SPECTRA: other weights.
 peers() {
-  local limit="${VINDEX_PEERS_SECONDS:-110}" names ours=(--modes default --batch 16,64)
+  local names ours=(--modes default --batch 16,64)
   names=torch.svdvals.gesvd,torch.svdvals.gesvda,torch.svdvals.gesvdj,torch.gram32+eigvalsh,jax.gram32+eigvalsh,torch.gram64+eigvalsh
   names+=,torch.svd_lowrank
   if [[ "$1" == cupy ]]; then
-    limit=50 names=cupy.gram32+eigvalsh,cupy.svd ours=(--no-ours --batch 16)
+    names=cupy.gram32+eigvalsh,cupy.svd ours=(--no-ours --batch 16)
   fi
   # Their errors are known (docs/performance.md) and would cost a float64 SVD on the host.
   python3 bench/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 --answer-seconds 30 --no-errors \
-    --time-limit "$((limit * 4 / 5))" --spectra "${VINDEX_PEERS_SPECTRA:-noise}" --peers "$names" "${ours[@]}" -o "$raw/peers-$1.json"
+    --time-limit "$2" --spectra "${VINDEX_PEERS_SPECTRA:-noise}" --peers "$names" "${ours[@]}" -o "$raw/peers-$1.json"
 }
 
 "$@"

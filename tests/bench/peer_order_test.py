@@ -30,7 +30,8 @@ class MadeUp:
 def bench_of(**changed):
     options = argparse.Namespace(**{"device": "cuda", "rows": 7168, "cols": 2048, "encoding": "bf16", "batches": [16, 64],
                                     "spectra": ["noise"], "modes": ["default"], "files": 4, "samples": 1, "threads": 1, "output": None,
-                                    "peer_seconds": 30.0, "time_limit": 60.0, "no_errors": False, "no_ours": True, "program": None, **changed})
+                                    "peer_seconds": 30.0, "time_limit": 60.0, "no_errors": False, "no_ours": True, "program": None,
+                                    **changed})
     return peers.Bench(options, "/nowhere")
 
 
