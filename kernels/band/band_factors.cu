@@ -52,6 +52,8 @@ __device__ AcrossDepth<Real> across(const Real* shared) {
 }
 
 /// Completes Y and adds up V^T V and V^T Y over a chunk of rows.
+/// Grid: chunks of 128 rows (float64: 64) x 1 x matrices. Block: a warp per 32 rows. Shared: two 32
+/// x 36 blocks a warp, 36 KiB. Bound by: memory (V, Y and the strips' parts of Y, each read once).
 template <typename Product, typename BandReal>
 __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     sum_products_kernel(Factors<typename Product::Real, BandReal> in) {
@@ -122,6 +124,8 @@ constexpr int kSmallThreads = 256;
 
 /// T and C of one matrix, and the bound of W = Y T + V C. Source of T: LAPACK larft; row i needs
 /// only itself and V^T V.
+/// Grid: a block per matrix. Block: 256. Shared: four 32 x 33 blocks, 16.5 KiB (float64: 33). Bound
+/// by: latency, 32 dependent steps of T by one warp.
 template <typename Real>
 __global__ void __launch_bounds__(kSmallThreads)
     form_small_factors_kernel(const Real* overlaps, const Real* taus, Real* small, Real* bounds,
@@ -214,6 +218,9 @@ __global__ void __launch_bounds__(kSmallThreads)
 }
 
 /// W of a chunk of rows, and those rows of the block column at `start`.
+/// Grid: chunks of 128 rows (float64: 64) x 1 x matrices. Block: a warp per 32 rows. Shared: four
+/// 32 x 36 blocks and two a warp, 54 KiB (float64: 72). Bound by: memory (V, Y, a block column, W
+/// written).
 template <typename Product, typename BandReal>
 __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
     advance_kernel(Factors<typename Product::Real, BandReal> in) {

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Grid: a block per matrix. Block: 256. Shared: a Real per thread, 1 KiB (float64: 2). Bound by:
+// latency of the diagonal, a sector per entry.
 template <typename Real>
 __global__ void __launch_bounds__(kThreads)
     find_exponents_kernel(const Real* matrices, std::int64_t order, std::int32_t* exponents) {
@@ -47,7 +49,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// One block per block of rows.
+// Grid: blocks of 32 rows x 1 x matrices. Block: 256. Shared: none. Bound by: memory (the lower
+// triangle, read and written once).
 template <typename Real>
 __global__ void __launch_bounds__(kThreads)
     scale_kernel(Real* matrices, std::int64_t order, const std::int32_t* exponents) {

@@ -95,6 +95,10 @@ __device__ void copy_columns(const StripShared<Real>& shared, const Real* pendin
 }
 
 /// One block per strip and matrix, one warp per kBand rows; column tiles from left to right.
+/// Grid: strips of all matrices, in groups whose factors L2 holds (band_strips.hpp). Block: a warp
+/// per 32 rows of a strip. Shared: 140 elements per row of the strip and 6,656 for two column
+/// tiles, up to 192 KiB. Bound by: arithmetic of the CUDA cores, or of float64's tensor cores; by
+/// memory only where those are fast.
 template <typename Product>
 __global__ void __launch_bounds__(kMaximumWarps* kWarp)
     update_and_multiply_kernel(TrailingPass<typename Product::Real> pass, std::int64_t group) {

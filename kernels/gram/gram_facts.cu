@@ -22,6 +22,8 @@ constexpr int kLargestHalfExponent = 14;  ///< operands below 2^15: nothing roun
 constexpr float kLargestFactor = 0x1p+60F;
 static_assert(sizeof(WeightSums) == GramWorkspace::kSumsBytes);
 
+// Grid: a block per matrix. Block: 256. Shared: eight WeightSums, below 1 KiB. Bound by: latency of
+// a tree of sums.
 __global__ void __launch_bounds__(device::kSumThreads)
     facts_kernel(OperandKind kind, bool shifted, std::int64_t fields, GramMemory memory,
                  GramFacts* facts) {
@@ -59,6 +61,8 @@ __global__ void __launch_bounds__(device::kSumThreads)
 }
 
 /// Squares of a line over all chunks, in their order, to the diagonal: one rounding.
+/// Grid: tiles of 128 lines x 1 x matrices. Block: 128. Shared: none. Bound by: memory (a float64
+/// sum per line and chunk).
 __global__ void __launch_bounds__(device::kTileSide)
     diagonal_kernel(std::int64_t chunks, std::int64_t order, GramMemory memory,
                     const GramFacts* facts) {

@@ -81,6 +81,9 @@ __device__ inline void multiply_sixteen(const unsigned char* stage, int sixteen,
   }
 }
 
+// Grid: pairs of tiles of the triangle x 1 x matrices. Block: 256. Shared: 96 KiB, three stages of
+// two 128 x 64 operand tiles. Bound by: tensor cores (mma.sync) and what reads their operands from
+// shared memory.
 template <typename Products>
 __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments arguments) {
   const device::TilePair pair = device::tile_pair(blockIdx.x);
@@ -160,6 +163,7 @@ __global__ void __launch_bounds__(kThreads) warp_product_kernel(ProductArguments
   }
 }
 
+// Grid: a block per matrix. Block: 256. Shared: 64 bytes, a sum per warp. Bound by: latency.
 __global__ void __launch_bounds__(kNormThreads)
     norm_kernel(const double* norms, std::int64_t tile_pairs, GramFacts* facts) {
   const double* const mine = norms + static_cast<std::int64_t>(blockIdx.x) * tile_pairs;

@@ -60,7 +60,9 @@ __device__ TileFacts block_sum(const TileFacts& own, TileFacts* shared) {
   return shared[0];
 }
 
-// Block = one tile (row >= col) of one matrix; thread = a column of it, four of its rows.
+// A tile has row >= col; a thread has a column of it, four of its rows.
+// Grid: tiles of the lower triangle x 1 x matrices. Block: 32 x 8. Shared: 32 x 33 float64 or a
+// TileFacts per thread, 10 KiB. Bound by: memory (the square, read and written).
 __global__ void mirror_kernel(double* matrices, std::int64_t p, std::int64_t leading,
                               TileFacts* tile_facts) {
   auto* tile = reinterpret_cast<double*>(device::dynamic_shared());
@@ -102,7 +104,8 @@ __global__ void mirror_kernel(double* matrices, std::int64_t p, std::int64_t lea
   }
 }
 
-// Block = one matrix.
+// Grid: a block per matrix. Block: 256. Shared: a TileFacts per thread, 10 KiB. Bound by: latency
+// of a tree of sums.
 __global__ void finish_kernel(double* matrices, std::int64_t leading, const TileFacts* tile_facts,
                               std::int64_t pairs, SymmetricFacts* facts) {
   auto* shared = reinterpret_cast<TileFacts*>(device::dynamic_shared());
@@ -122,6 +125,8 @@ __global__ void finish_kernel(double* matrices, std::int64_t leading, const Tile
   }
 }
 
+// Grid: a block per matrix. Block: 256. Shared: a TileFacts per thread, 10 KiB. Bound by: latency
+// of the diagonal, a sector per entry.
 __global__ void diagonal_facts_kernel(const float* matrices, std::int64_t p, std::int64_t leading,
                                       DiagonalFacts* facts) {
   auto* shared = reinterpret_cast<TileFacts*>(device::dynamic_shared());
@@ -136,6 +141,8 @@ __global__ void diagonal_facts_kernel(const float* matrices, std::int64_t p, std
   }
 }
 
+// Grid: up to 1,024 blocks, which take elements in turn. Block: 256. Shared: none. Bound by:
+// memory.
 __global__ void upper_kernel(const double* from, std::int64_t leading, std::int64_t p, double* to) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < p * p;

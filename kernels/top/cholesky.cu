@@ -27,7 +27,9 @@ constexpr int kFactorThreads = 256;
 constexpr int kPanelThreads = 128;
 constexpr int kPart = 8;  ///< columns of a panel that a thread has in registers
 
-// Grid: a block per matrix. `square` is the block's first element.
+// `square` is the block's first element.
+// Grid: a block per matrix. Block: 256. Shared: 64 x 65 float64, 32.5 KiB. Bound by: latency, 64
+// dependent columns.
 __global__ __launch_bounds__(kFactorThreads) void factor_kernel(double* square,
                                                                 std::int64_t leading,
                                                                 std::int64_t stride, int size,
@@ -74,8 +76,9 @@ __global__ __launch_bounds__(kFactorThreads) void factor_kernel(double* square,
   }
 }
 
-// Rows x of the panel below a factored square L become x L^-T. Grid: blocks of kPanelThreads rows
-// of a matrix, matrices. A thread per row.
+// Rows x of the panel below a factored square L become x L^-T, a thread per row.
+// Grid: blocks of 128 rows of all matrices. Block: 128. Shared: 64 x 64 float64 and 64 reciprocals,
+// 32.5 KiB. Bound by: float64 arithmetic.
 __global__ __launch_bounds__(kPanelThreads) void panel_kernel(double* square, std::int64_t leading,
                                                               std::int64_t stride, int size,
                                                               std::int64_t rows, int row_blocks) {

@@ -33,6 +33,8 @@ __device__ std::int64_t first_element() {
 }
 __device__ std::int64_t element_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
 
+// Grid: up to 1,024 blocks, which take elements in turn, x matrices. Block: 256. Shared: none.
+// Bound by: memory.
 __global__ void widen_kernel(const float* const* from, double* stacked, std::int64_t p,
                              std::int64_t width) {
   const float* source = from[blockIdx.y];
@@ -42,6 +44,8 @@ __global__ void widen_kernel(const float* const* from, double* stacked, std::int
   }
 }
 
+// Grid: up to 1,024 blocks, which take elements in turn, x matrices. Block: 256. Shared: none.
+// Bound by: memory.
 __global__ void narrow_kernel(const double* from, std::int64_t leading, std::int64_t stride,
                               float* const* to, std::int64_t p, std::int64_t width) {
   const double* source = from + static_cast<std::int64_t>(blockIdx.y) * stride;
@@ -51,6 +55,8 @@ __global__ void narrow_kernel(const double* from, std::int64_t leading, std::int
   }
 }
 
+// Grid: up to 1,024 blocks, which take elements in turn, x matrices. Block: 256. Shared: none.
+// Bound by: memory.
 __global__ void narrow_scaled_kernel(const double* from, float* to, const double* scales,
                                      std::int64_t elements) {
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * elements;
@@ -60,7 +66,8 @@ __global__ void narrow_scaled_kernel(const double* from, float* to, const double
   }
 }
 
-// Grid: a block of one warp per matrix. Adds factor * trace to the diagonal of the leading square.
+// Adds factor * trace to the diagonal of the leading square.
+// Grid: a block per matrix. Block: 32. Shared: none. Bound by: latency of the diagonal.
 __global__ void shift_kernel(double* stacked, std::int64_t leading, std::int64_t stride,
                              std::int64_t width, double factor) {
   double* own = stacked + static_cast<std::int64_t>(blockIdx.x) * stride;
@@ -76,6 +83,8 @@ __global__ void shift_kernel(double* stacked, std::int64_t leading, std::int64_t
   }
 }
 
+// Grid: up to 1,024 blocks, which take elements in turn, x matrices. Block: 256. Shared: none.
+// Bound by: launch, the values are few.
 __global__ void reverse_values_kernel(double* values, std::int64_t n) {
   double* own = values + static_cast<std::int64_t>(blockIdx.y) * n;
   for (std::int64_t i = first_element(); i < n / 2; i += element_step()) {
@@ -85,6 +94,8 @@ __global__ void reverse_values_kernel(double* values, std::int64_t n) {
   }
 }
 
+// Grid: up to 1,024 blocks, which take elements in turn, x matrices. Block: 256. Shared: none.
+// Bound by: memory.
 __global__ void reverse_columns_kernel(double* matrices, std::int64_t n) {
   double* own = matrices + static_cast<std::int64_t>(blockIdx.y) * n * n;
   for (std::int64_t i = first_element(); i < n / 2 * n; i += element_step()) {
