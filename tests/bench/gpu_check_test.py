@@ -156,6 +156,7 @@ class Machine(unittest.TestCase):
                       "self_tests": [{"name": "gram by wgmma", "passed": passed, "detail": "error 0.5"}]}
             with h5py.File(self.folder / f"{name}.h5", "w") as file:
                 file["run/environment"] = json.dumps({"back_ends": [device]})
+                file["matrix/sigma_error"] = [1e-9]
                 file["spectra/0/matrix"] = [0]
                 file["spectra/0/sigma"] = [[3.0, 2.0, 1.0]]
         self.out = self.folder / "out"
