@@ -57,20 +57,23 @@ for root in site.getsitepackages():
   printf '%s' "$found"
 }
 
-# Every route's kernels by the program's own self-tests, one process each, the safest first; later parts use the best route
-# whose process completed: a kernel that failed its self-test there is not used, and does not exclude others. The first
-# process loads the libraries from a cold cache.
+# Every route's kernels by the program's own self-tests, one process each, the safest first: those without the newer kernels,
+# then `auto` with them, so that a newer kernel that breaks the device costs itself alone. Later parts use the best route whose
+# process completed: a kernel that failed its self-test there is not used, and does not exclude others. The first process loads
+# the libraries from a cold cache.
+former_routes=(two-stage+gram-mma+band-plain+kernels-former two-stage+gram-mma+band-tensor+kernels-former
+  two-stage+gram-wgmma+band-plain+kernels-former two-stage+kernels-former)
 try_routes() {
   local route best="" code limit=60
-  for route in library two-stage+gram-mma+band-plain two-stage+gram-mma+band-tensor two-stage+gram-wgmma+band-plain auto; do
+  for route in library "${former_routes[@]}" auto; do
     code=0
     part "self-test $route" "$limit" "$do_part" self_test "$route" default || code=$?
     ((code != 0 && code != trials_failed)) || best="$route"
     if grep -q 'E-NO-GPU' "$last_log"; then return "$no_gpu"; fi
     limit=25
   done
-  # wgmma with plain bands is a trial, not the best of a device on which `auto` fails for another reason.
-  [[ "$best" != two-stage+gram-wgmma+band-plain ]] || best=two-stage+gram-mma+band-plain
+  # wgmma with plain bands is a trial, not the best of a device on which what follows fails for another reason.
+  [[ "$best" != "${former_routes[2]}" ]] || best="${former_routes[0]}"
   best_route="${best:-library}"
   echo "-- route of the later parts: $best_route"
   part "self-test strict" 25 "$do_part" self_test "$best_route" strict || true

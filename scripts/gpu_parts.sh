@@ -292,13 +292,8 @@ bench_table() {
   return "$status"
 }
 
-# Behind the route of the later parts and a comma, the same without the kernels that no device has judged yet.
-former_route() {
-  case "$best_route" in
-    auto) echo ,two-stage+kernels-former ;;
-    two-stage*) echo ",$best_route+kernels-former" ;;
-  esac
-}
+# Behind the route of the later parts and a comma, the same without the kernels that no device has judged yet, where it has them.
+former_route() { [[ "$best_route" != auto ]] || echo ,two-stage+kernels-former; }
 
 # Models to measure end to end, written beside the first parts: a layer of a large mixture and a quarter of one.
 expert_specs=("${VINDEX_END_TO_END:-layer:384x7168x2048:fp8}" "${VINDEX_END_TO_END_LESS:-layer:96x7168x2048:fp8}")

@@ -198,6 +198,9 @@ class Machine(unittest.TestCase):
             time.sleep(0.1)
         self.fail(f"{name}: left behind")
 
+    def commands(self, name="commands"):
+        return [shlex.split(line) for line in (self.folder / name).read_text().splitlines()]
+
     def document(self, names, raw_name):
         self.assertIn(raw_name, names)
         archive = next(self.out.glob("*-raw.tgz"))
@@ -251,18 +254,26 @@ class GpuCheck(Machine):
         self.assertIn("-- suite chase", self.said, "told at once")
 
     def test_a_trial_that_fails_condemns_no_route_and_a_broken_device_does(self):
-        tried = "two-stage+gram-mma+band-tensor"
-        self.assertEqual(self.run_parts("self-test", FAKE_TRIAL=tried, FAKE_TRAP="wgmma|auto"), 1)
+        tried = "two-stage+gram-mma+band-tensor+kernels-former"
+        self.assertEqual(self.run_parts("self-test", FAKE_TRIAL=tried, FAKE_TRAP="wgmma|auto|two-stage.kernels-former"), 1)
         summary, _ = self.kept()
         self.assertEqual(summary["route"], tried)
         endings = self.endings(summary)
         self.assertEqual(endings["self-test library"], "well")
         self.assertEqual(endings["self-test " + tried], "well but for trials")
-        self.assertEqual(endings["self-test two-stage+gram-wgmma+band-plain"], "failed")
+        self.assertEqual(endings["self-test two-stage+gram-wgmma+band-plain+kernels-former"], "failed")
         self.assertEqual(endings["self-test auto"], "failed")
         reasons = {part["part"]: part["reason"] for part in summary["parts"]}
         self.assertIn("gram by wgmma: error 0.5", reasons["self-test " + tried])
         self.assertIn("E-SELF-TEST", reasons["self-test auto"])
+
+    def test_a_newer_kernel_that_breaks_the_device_costs_itself_alone(self):
+        self.assertEqual(self.run_parts("self-test", "bench", FAKE_TRAP="auto"), 1)
+        summary, _ = self.kept()
+        self.assertEqual(summary["route"], "two-stage+kernels-former")
+        self.assertEqual(self.endings(summary)["bench"], "well")
+        routes = [words[words.index("--routes") + 1] for words in self.commands() if words[:2] == ["vindex", "bench"]]
+        self.assertEqual(routes[0], "two-stage+kernels-former", "once")
 
     def test_stopped_in_the_middle_it_keeps_what_was_known(self):
         process = self.begin("facts", "suites", FAKE_HANG="1")
@@ -295,9 +306,6 @@ class GpuCheck(Machine):
 
 class Whole(Machine):
     """Both calls from end to end, with every tool made up."""
-
-    def commands(self, name="commands"):
-        return [shlex.split(line) for line in (self.folder / name).read_text().splitlines()]
 
     def expect_taken(self):
         """The programs take every flag that the script gave to those made up: without a GPU, which is hidden, that is all they see."""
@@ -349,7 +357,7 @@ class Whole(Machine):
         measured = [words for words in self.commands() if words[:2] == ["vindex", "measure"]]
         models = [os.path.basename(words[2]) for words in measured]
         for name in ("small", "experts-0", "experts-1"):
-            self.assertEqual(models.count(name), 3 + (7 if name == "small" else 0), models)
+            self.assertEqual(models.count(name), 3 + (8 if name == "small" else 0), models)
         self.expect_taken()
 
     def test_the_second_call_has_the_rest(self):
