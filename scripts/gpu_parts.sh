@@ -219,7 +219,7 @@ kernel_of() {
     update) printf '%s\n' 'update_and_multiply_halves_kernel<(\(bool\))?(1|true), *(\(int\))?8>' '--stages band' ;;
     operands) printf '%s\n' 'operand_kernel' '--stages gram' ;;
     panel) printf '%s\n' 'factor_panel_kernel' '--stages band' ;;
-    chase32) printf '%s\n' 'chase_kernel<float, *float>' '--stages chase32 --chase 14' ;;
+    chase32) printf '%s\n' '(^|[^_])chase_kernel<float, *float>' '--stages chase32 --chase 14' ;;
     product) printf '%s\n' 'warpgroup_product_kernel' '--stages gram' ;;
     *) return 1 ;;
   esac

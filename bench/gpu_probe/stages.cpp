@@ -70,6 +70,7 @@ struct Stage {
   std::string name;   ///< of its row
   From from;
   std::function<void(StageBatch&)> run;
+  std::int64_t matrices = 0;  ///< of the batch that it works on; 0: all
 };
 
 template <typename Real>
@@ -125,19 +126,20 @@ void prepare(StageBatch& batch, From from) {
   }
 }
 
-/// Its whole time, then that of its kernels, per matrix.
+/// Its whole time, then that of its kernels, per matrix that it works on.
 void time_stage(Probe& probe, StageBatch& batch, const Stage& stage) {
+  const std::int64_t count = stage.matrices > 0 ? stage.matrices : batch.count();
   const auto row = [&](const std::string& route) {
     return bench::Row{.name = "probe.stage",
                       .route = route,
                       .backend = "cuda",
                       .rows = probe.stages.rows,
                       .cols = probe.stages.cols,
-                      .batch = batch.count(),
+                      .batch = count,
                       .encoding = "F8_E4M3 128x128",
                       .unit = "microseconds"};
   };
-  const auto each = static_cast<double>(batch.count());
+  const auto each = static_cast<double>(count);
   std::map<std::string, LaunchClock::Sum> sums;
   probe.run(row(stage.name), [&](bench::Row& found) {
     found.samples =

@@ -377,6 +377,8 @@ class Whole(Machine):
             self.assertRegex(demangled, update)
         self.assertNotRegex("update_and_multiply_halves_kernel<0, 8>(", update)
         chase = next(words for words in self.commands("profiled") if any("chase_kernel" in word for word in words))
+        self.assertRegex("unnamed>::chase_kernel<float, float>(T1 *", chase[chase.index("-k") + 1].removeprefix("regex:"))
+        self.assertNotRegex("unnamed>::shared_chase_kernel<float, float>(", chase[chase.index("-k") + 1].removeprefix("regex:"))
         self.assertEqual(chase[chase.index("--stages"):chase.index("--stages") + 4], ["--stages", "chase32", "--chase", "14"])
         self.expect_taken()
 
