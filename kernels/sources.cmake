@@ -13,6 +13,10 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/wide_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase_plan.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_band.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_pass.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_wide.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
@@ -71,6 +75,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_back_transform.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_codes.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_chase.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_deferred.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp

@@ -22,6 +22,7 @@ band-plain plain *BandReduction*:*BandPanel*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
 band-tensor tensor *BandReduction*
+band-deferred deferred *DeferredBand*
 gram-mma mma *GramKernels*:*GramAccuracy*:*GramSums*:*SlicedGram*
 decode none *DecodeKernels*
 forward none *ForwardKernels*:*ForwardCalls*:ForwardSelfTest*

@@ -69,16 +69,25 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename Real>
-void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, std::int32_t* exponents,
-                    cudaStream_t stream) {
+void find_exponents(const Real* matrices, std::int64_t order, std::int64_t batch,
+                    std::int32_t* exponents, cudaStream_t stream) {
   launch(find_exponents_kernel<Real>, dim3(static_cast<unsigned>(batch)), dim3(kThreads),
          kThreads * sizeof(Real), stream, matrices, order, exponents);
+}
+
+template <typename Real>
+void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch,
+                    const std::int32_t* exponents, cudaStream_t stream) {
   launch(scale_kernel<Real>,
          dim3(static_cast<unsigned>(order / kBand), 1, static_cast<unsigned>(batch)),
          dim3(kThreads), 0, stream, matrices, order, exponents);
 }
 
-template void scale_matrices(float*, std::int64_t, std::int64_t, std::int32_t*, cudaStream_t);
-template void scale_matrices(double*, std::int64_t, std::int64_t, std::int32_t*, cudaStream_t);
+template void find_exponents(const float*, std::int64_t, std::int64_t, std::int32_t*, cudaStream_t);
+template void find_exponents(const double*, std::int64_t, std::int64_t, std::int32_t*,
+                             cudaStream_t);
+template void scale_matrices(float*, std::int64_t, std::int64_t, const std::int32_t*, cudaStream_t);
+template void scale_matrices(double*, std::int64_t, std::int64_t, const std::int32_t*,
+                             cudaStream_t);
 
 }  // namespace vindex::kernels

@@ -41,6 +41,7 @@ struct CodeArguments {
   int parts;
   TrapReport* report;     ///< for a kernel that ends itself
   std::uint32_t nothing;  ///< 0
+  std::uint64_t wait_cycles = kWaitCycles;
 };
 
 /// Parts of rows and of columns that a step multiplies, four bits for each of the thirteen, first

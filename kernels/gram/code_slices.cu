@@ -231,7 +231,8 @@ void form_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t s
         .leading = batch.leading,
         .parts = parts,
         .report = trap_report(),
-        .nothing = 0};
+        .nothing = 0,
+        .wait_cycles = batch.wait_cycles};
     slice_codes(batch, first, own, arguments, stream);
     if (batch.product == ProductKernel::kWarpgroup) {
       multiply_codes_by_warpgroups(arguments, own, stream);

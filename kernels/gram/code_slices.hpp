@@ -28,6 +28,7 @@
 #include "gram_plan.hpp"
 
 #include "kernels/decode/decode_matrix.hpp"
+#include "kernels/device/trap_report.hpp"
 
 #include <cuda_runtime.h>
 
@@ -61,6 +62,7 @@ struct CodeGramBatch {
   double* grams = nullptr;   ///< [matrix][leading][leading], column-major: lower triangles written
   RawMoments* moments = nullptr;  ///< [matrix][moments_each]: the first has all, others nothing
   std::int64_t moments_each = 1;
+  std::uint64_t wait_cycles = kWaitCycles;  ///< after which a kernel that waits in vain ends itself
 };
 
 /// Device bytes for `matrices` at once.

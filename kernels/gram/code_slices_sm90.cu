@@ -53,6 +53,7 @@ struct Slot {
 /// them.
 struct Ring {
   TrapReport* report;
+  std::uint64_t wait_cycles;
 
   __device__ static device::SharedBarrier* full(int slot) {
     return reinterpret_cast<device::SharedBarrier*>(device::dynamic_shared() +
@@ -62,7 +63,7 @@ struct Ring {
   __device__ static device::SharedBarrier* empty(int slot) { return full(kSlots + slot); }
   /// A wait that says in the report, where it is in vain, what for.
   [[maybe_unused]] __device__ void wait_full(const Slot& slot) const {
-    device::barrier_wait(full(slot.index), slot.parity, report,
+    device::barrier_wait(full(slot.index), slot.parity, wait_cycles, report,
                          trap_code(TrapSite::kFullStage, static_cast<std::uint32_t>(slot.index),
                                    static_cast<std::uint32_t>(slot.parity)));
   }
@@ -86,7 +87,7 @@ __device__ inline void produce(const CodeArguments& arguments, const device::Til
 #pragma unroll 1
     for (int i = 0; i < kDigitSlots + (kRounded ? kHalfSlots : 0); ++i) {
       const int parity = slot.parity ^ 1;
-      device::barrier_wait(Ring::empty(slot.index), parity, ring.report,
+      device::barrier_wait(Ring::empty(slot.index), parity, ring.wait_cycles, ring.report,
                            trap_code(TrapSite::kEmptyStage, static_cast<std::uint32_t>(slot.index),
                                      static_cast<std::uint32_t>(parity)));
       device::SharedBarrier* const full = Ring::full(slot.index);
@@ -270,13 +271,13 @@ __device__ inline void consume(const CodeArguments& arguments, const Ring& ring)
   }
 }
 
-/// Grid    x: tile pairs of the lower triangle, z: matrices. Block 384 threads, 192 KB of shared
-/// memory, so one on a multiprocessor. Bound by the tensor cores (4,608 cycles a chunk) where
-/// scales round nothing, else by L2 (224 KB a chunk, some 8,300 cycles).
+// Grid: tile pairs of the lower triangle x 1 x matrices. Block: 384. Shared: 192 KB, so one on a
+// multiprocessor. Bound by: the tensor cores (4,608 cycles a chunk) where scales round nothing,
+// else L2 (224 KB a chunk, some 8,300 cycles).
 template <bool kRounded>
 __global__ void __launch_bounds__(kThreads, 1) code_warpgroup_kernel(CodeArguments arguments) {
   if constexpr (device::kHasWarpgroups) {
-    const Ring ring{arguments.report};
+    const Ring ring{arguments.report, arguments.wait_cycles};
     if (threadIdx.x == 0) {
       device::require_swizzle_alignment(device::dynamic_shared(), arguments.report,
                                         trap_code(TrapSite::kAlignment, 0, 0));

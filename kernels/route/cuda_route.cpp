@@ -135,6 +135,11 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
     wanted.push_back({KernelUnderTest::kChase32, Variant::kPlain});
     wanted.push_back({KernelUnderTest::kValues32, Variant::kPlain});
   }
+  const BandRoute band = wish.names_band ? wish.band : best_band(device, true);
+  if (begins_in_float32(wish, mode) && band == BandRoute::kTensor &&
+      defers_updates(device.shared_bytes)) {
+    wanted.push_back({KernelUnderTest::kDeferredBand, Variant::kPlain});
+  }
   if (mode != Mode::kStrict) {
     wanted.push_back({KernelUnderTest::kNativeOperands, Variant::kPlain});
   }

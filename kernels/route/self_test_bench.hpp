@@ -16,6 +16,9 @@ namespace vindex::kernels {
 /// eigenvalue or diagonal element.
 inline constexpr double kTolerance64 = 1e-12;
 
+/// A trial of few microseconds that waits for seconds waits in vain.
+inline constexpr std::uint64_t kTrialWaitCycles = std::uint64_t{1} << 33U;
+
 /// The lane's device, and the kernels under test.
 struct TestBench {
   SolverLane& lane;
@@ -61,6 +64,9 @@ void try_code_grams(TestBench& bench, ProductKernel product, Verdict& verdict);
 /// Bulge chasing by flags, for all precisions that fit on the device: many sweeps in one block, few
 /// in several, the same bits by both. In self_test_chase.cpp.
 void try_shared_chase(TestBench& bench, Verdict& verdict);
+/// The reduction to a band with deferred updates, as many panels at a time as the device takes. In
+/// self_test_deferred.cpp.
+void try_deferred_band(TestBench& bench, Verdict& verdict);
 
 /// What the smallest values of a spectrum are found again by: the factor that a reduction by
 /// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in

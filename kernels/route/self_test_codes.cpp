@@ -47,7 +47,8 @@ void try_one(TestBench& bench, ProductKernel product, bool tall, CodeScales scal
                             .leading = p,
                             .grams = arrays.gram,
                             .moments = arrays.moments,
-                            .moments_each = 2},
+                            .moments_each = 2,
+                            .wait_cycles = kTrialWaitCycles},
                            arrays.workspace, bench.stream());
   const std::vector<double> got = bench.fetched(arrays.gram, p * p);
   const std::vector<double> wanted = reference_gram(sample.weights(), shape.rows, shape.cols, tall);

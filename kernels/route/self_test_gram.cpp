@@ -14,9 +14,6 @@ namespace {
 /// Relative to the largest element: ten times what sound devices show.
 constexpr double kGramTolerance = 1e-6;
 
-/// A trial of few microseconds that waits for seconds waits in vain.
-constexpr std::uint64_t kTrialWaitCycles = std::uint64_t{1} << 33U;
-
 void compare_grams(const std::vector<float>& got, std::int64_t order, int exponent,
                    const std::vector<double>& wanted, std::int64_t p, Verdict& verdict) {
   double largest = 0.0;

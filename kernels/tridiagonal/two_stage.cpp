@@ -58,7 +58,8 @@ TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32,
   plan.is_float32 = is_float32;
   plan.keeps_factor = keeps_factor;
   plan.stages = is_float32 ? stages : StagePrecision{};
-  plan.band = is_float32 ? plan_band_reduction<float>(band_order(p), band, device.shared_bytes)
+  plan.band = is_float32 ? plan_band_reduction<float>(band_order(p), band, device.shared_bytes,
+                                                      newer.deferred_band)
                          : plan_band_reduction<double>(band_order(p), band, device.shared_bytes);
   plan.wide_chase = chase_shape(device.shared_bytes, sizeof(double));
   plan.chase =
@@ -89,10 +90,18 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
   auto* bands = static_cast<float*>(arrays.bands);
   {
     const Range range("band");
-    kernels.band32(plan.band,
-                   {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor,
-                    plan.already_scaled},
-                   blas, stream);
+    BandBatch<float, float> batch{matrices,      plan.batch,       bands,
+                                  out.exponents, arrays.workspace, plan.keeps_factor};
+    if (plan.already_scaled) {
+      batch.scale = MatrixScale::kApplied;
+      check(cudaMemsetAsync(out.exponents, 0,
+                            static_cast<std::size_t>(plan.batch) * sizeof(*out.exponents), stream));
+    }
+    if (plan.band.deferred_panels > 0) {
+      kernels.deferred_band(plan.band, batch, stream);
+    } else {
+      kernels.band32(plan.band, batch, blas, stream);
+    }
     keep_bands<float>(plan, arrays, out, stream);
   }
   if (plan.stages.chase32) {

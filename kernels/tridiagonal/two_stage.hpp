@@ -26,7 +26,7 @@ struct TwoStagePlan {
   std::int64_t p = 0;
   std::int64_t batch = 0;
   bool is_float32 = false;
-  bool already_scaled = false;  ///< as BandBatch has it; of float32 matrices alone
+  bool already_scaled = false;  ///< MatrixScale::kApplied, exponents 0; of float32 matrices alone
   StagePrecision stages;        ///< behind a band of float32
   bool keeps_factor = false;    ///< bands and the factors that led to them stay, for a tail
   BandPlan band;
@@ -37,6 +37,7 @@ struct TwoStagePlan {
   /// Bands stay: for a tail, or for stages in float64 where those in float32 are not enough.
   bool keeps_bands() const { return keeps_factor || stages.any(); }
 };
+/// `newer`: what else is trusted beside the former kernels.
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
                             bool keeps_factor, const StagePrecision& stages,
                             const DeviceTraits& device, const NewerKernels& newer = {});

@@ -245,12 +245,15 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
                                                       comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
             first + comma + plain + comma + library + comma + sliced + comma + tensor32);
+  EXPECT_EQ(trials("two-stage+gram-wgmma+kernels-former", Mode::kFast, kAda),
+            first + comma + plain + comma + library + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
                                                     grams(" by mma.sync") + comma + sliced);
 }
 
 constexpr const char* kChase32 = "bulge chasing in float32";
 constexpr const char* kValues32 = "bisection in float32";
+constexpr const char* kDeferred = "band reduction with deferred updates";
 constexpr const char* kOperands = "operands of fp8 by the device's conversions";
 constexpr const char* kCodes = "gram in float64 of fp8 codes by int8 products";
 constexpr const char* kShared = "bulge chasing by several blocks";
@@ -268,10 +271,11 @@ TEST(CudaRoute, NewerKernelsAreTriedByTheRoutesThatUseThem) {
   for (const DeviceTraits& device : {kHopper, kAda}) {
     const std::string last = device.major == 9 ? by_wgmma : "";
     for (const char* wish : {"auto", "two-stage+band-plain"}) {
+      const std::string deferred = std::string(wish) == "auto" ? kDeferred : "";
       EXPECT_EQ(newer_trials(wish, Mode::kDefault, device),
-                joined({kChase32, kValues32, kOperands, kCodes, kWide, kShared, last}));
+                joined({kChase32, kValues32, deferred, kOperands, kCodes, kWide, kShared, last}));
       EXPECT_EQ(newer_trials(wish, Mode::kFast, device),
-                joined({kChase32, kValues32, kOperands, kShared}));
+                joined({kChase32, kValues32, deferred, kOperands, kShared}));
       EXPECT_EQ(newer_trials(wish, Mode::kStrict, device), joined({kCodes, kShared, last}));
     }
     for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {
