@@ -10,6 +10,11 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_advance.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_band.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_pass.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/moments.cu
@@ -55,6 +60,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/cuda_route.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/host_reference.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/route/self_test_deferred.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp

@@ -20,6 +20,7 @@ band-plain plain,library *BandReduction*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
 band-tensor tensor *BandReduction*
+band-deferred deferred *DeferredBand*
 gram-mma mma *GramKernels*:*GramAccuracy*:*GramSums*:*SlicedGram*
 decode none *DecodeKernels*
 forward none *ForwardKernels*:*ForwardCalls*:ForwardSelfTest*

@@ -123,6 +123,7 @@ class Batch {
       band_bytes = std::max(band_bytes,
                             band_plan(BandRoute::kTensor, strip_rows).workspace_bytes_per_matrix);
     }
+    band_bytes = std::max(band_bytes, deferred_plan().workspace_bytes_per_matrix);
     band_workspace_.reserve(room(static_cast<std::int64_t>(band_bytes)));
     values_.reserve(room(3 * kCols) * sizeof(double));
     small_.reserve(room(2) * sizeof(std::int32_t));
@@ -153,6 +154,14 @@ class Batch {
         {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
          small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
         nullptr, probe_.stream());
+  }
+
+  /// With updates deferred over several panels.
+  void reduce_deferred() {
+    reduce_to_band_deferred(deferred_plan(),
+                            {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
+                             small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
+                            probe_.stream());
   }
 
   /// In arithmetic of Real with at most so many sweeps under way.
@@ -195,6 +204,9 @@ class Batch {
       plan = plan_band_reduction<float>(band_order(kCols), route, shared);
     }
     return plan;
+  }
+  BandPlan deferred_plan() const {
+    return plan_band_reduction<float>(band_order(kCols), BandRoute::kTensor, shared_bytes(), true);
   }
 
   Probe& probe_;
@@ -266,6 +278,8 @@ void probe_stages(Probe& probe) {
         probe, batch, "band on tensor cores" + strips,
         [&] { batch.reduce(BandRoute::kTensor, strip_rows); }, by_warps);
   }
+  time_stage(
+      probe, batch, "band with deferred updates", [&] { batch.reduce_deferred(); }, by_warps);
   const auto to_band = [&] {
     batch.form(ProductKernel::kWarp);
     batch.reduce(BandRoute::kTensor, 0);

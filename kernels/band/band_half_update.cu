@@ -47,16 +47,6 @@ __device__ constexpr int place_of(int column) {
   return (column & 17) | (column & 12) >> 1 | (column & 2) << 2;
 }
 
-/// What W is multiplied by where it is split into binary16 parts: a power of two that takes its
-/// bound to [2^14, 2^15), as those parts end at 65504. V ends at 1, and the matrix at its norm,
-/// which is at most its order (band_reduction.hpp).
-__device__ float pending_scale(float bound) {
-  constexpr int kMax = 100;  // so that 1 / scale is a normal number
-  int exponent = 0;
-  (void)frexp(bound, &exponent);
-  return ldexp(1.0F, max(-kMax, min(15 - exponent, kMax)));
-}
-
 /// The factors of a block's columns on their way to shared memory and, there, to binary16 parts.
 /// A warp moves two neighbouring rows of the pair V, W at once, and then four of the new V; the
 /// same lane copies and splits.
@@ -188,7 +178,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, kMaximumWarps / kWarps)
   const float* const factors = pass.factors + place.matrix * pass.order * kFactorStride;
   const float* const pending =
       kPending ? pass.pending + (place.matrix * pass.order + kBand) * kFactorStride : factors;
-  const float scale_of_w = kPending ? pending_scale(pass.pending_bounds[place.matrix]) : 1.0F;
+  // Of W alone: V ends at 1, and the matrix at its norm, which is at most its order.
+  const float scale_of_w = kPending ? half_scale(pass.pending_bounds[place.matrix]) : 1.0F;
   const float unscale = 1.0F / scale_of_w;
   const ColumnFactors<kPending, kWarps> of_columns(pending, factors, scale_of_w, warp, lane);
   const auto order = static_cast<int>(pass.order);

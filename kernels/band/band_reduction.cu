@@ -9,6 +9,7 @@
 #include "band_factors.hpp"
 #include "band_panel.hpp"
 #include "band_reduction.hpp"
+#include "deferred_band.hpp"
 
 #include "kernels/device/check.hpp"
 #include <vindex/error.hpp>
@@ -89,9 +90,17 @@ void update_and_multiply_by_library(const TrailingPass<Real>& pass, cublasHandle
 std::int64_t largest_band_order() { return largest_panel_rows() + kBand; }
 
 template <typename Real>
-BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t shared_bytes) {
+BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t shared_bytes,
+                             bool defer) {
   expects(order > 0 && order % kBand == 0 && order <= largest_band_order(),
           "order of a matrix to reduce to a band");
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    const int panels =
+        defer && route == BandRoute::kTensor ? deferred_panels(order, shared_bytes) : 1;
+    if (panels > 1) {
+      return plan_deferred_band(order, shared_bytes, panels);
+    }
+  }
   BandPlan plan;
   plan.order = order;
   plan.route = route;
@@ -106,6 +115,7 @@ template <typename Real, typename BandReal>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
                     cublasHandle_t blas, cudaStream_t stream) {
   expects(batch.batch > 0 && batch.batch <= kLargestBatch, "batch of the reduction to a band");
+  expects(plan.deferred_panels == 0, "a plan without deferred updates");
   const std::int64_t order = plan.order;
   const std::int64_t count = batch.batch;
   const bool library = plan.route == BandRoute::kLibrary;
@@ -130,7 +140,12 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   check(cudaMemsetAsync(batch.band, 0,
                         static_cast<std::size_t>(count * band_elements(order)) * sizeof(BandReal),
                         stream));
-  scale_matrices(batch.matrices, order, count, library, batch.exponents, stream);
+  if (batch.scale == MatrixScale::kWanted) {
+    find_exponents(batch.matrices, order, count, batch.exponents, stream);
+  }
+  if (batch.scale != MatrixScale::kApplied) {
+    scale_matrices(batch.matrices, order, count, library, batch.exponents, stream);
+  }
 
   Factors<Real, BandReal> step{
       batch.matrices, nullptr,    products, partials, taus,  overlaps,        small, bounds,
@@ -163,8 +178,8 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   }
 }
 
-template BandPlan plan_band_reduction<float>(std::int64_t, BandRoute, std::size_t);
-template BandPlan plan_band_reduction<double>(std::int64_t, BandRoute, std::size_t);
+template BandPlan plan_band_reduction<float>(std::int64_t, BandRoute, std::size_t, bool);
+template BandPlan plan_band_reduction<double>(std::int64_t, BandRoute, std::size_t, bool);
 template void reduce_to_band(const BandPlan&, const BandBatch<float, float>&, cublasHandle_t,
                              cudaStream_t);
 template void reduce_to_band(const BandPlan&, const BandBatch<float, double>&, cublasHandle_t,

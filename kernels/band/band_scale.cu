@@ -66,17 +66,26 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename Real>
-void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, bool full,
+void find_exponents(const Real* matrices, std::int64_t order, std::int64_t batch,
                     std::int32_t* exponents, cudaStream_t stream) {
   launch(find_exponents_kernel<Real>, dim3(static_cast<unsigned>(batch)), dim3(kThreads),
          kThreads * sizeof(Real), stream, matrices, order, exponents);
+}
+
+template <typename Real>
+void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch, bool full,
+                    const std::int32_t* exponents, cudaStream_t stream) {
   launch(scale_kernel<Real>,
          dim3(static_cast<unsigned>(order / kBand), 1, static_cast<unsigned>(batch)),
          dim3(kThreads), 0, stream, matrices, order, full, exponents);
 }
 
-template void scale_matrices(float*, std::int64_t, std::int64_t, bool, std::int32_t*, cudaStream_t);
-template void scale_matrices(double*, std::int64_t, std::int64_t, bool, std::int32_t*,
+template void find_exponents(const float*, std::int64_t, std::int64_t, std::int32_t*, cudaStream_t);
+template void find_exponents(const double*, std::int64_t, std::int64_t, std::int32_t*,
+                             cudaStream_t);
+template void scale_matrices(float*, std::int64_t, std::int64_t, bool, const std::int32_t*,
+                             cudaStream_t);
+template void scale_matrices(double*, std::int64_t, std::int64_t, bool, const std::int32_t*,
                              cudaStream_t);
 
 }  // namespace vindex::kernels

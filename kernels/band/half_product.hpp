@@ -40,6 +40,15 @@ __device__ inline HalfPair split_pair(float first, float second) {
   return {high, device::to_half_pair(first_rest / kLowUnit, second_rest / kLowUnit)};
 }
 
+/// What numbers of a bound beyond any use are multiplied by before they are split: a power of two
+/// that takes it to [2^14, 2^15), as binary16 parts end at 65504.
+__device__ inline float half_scale(float bound) {
+  constexpr int kMax = 100;  // so that 1 / scale is a normal number
+  int exponent = 0;
+  (void)frexp(bound, &exponent);
+  return ldexp(1.0F, max(-kMax, min(15 - exponent, kMax)));
+}
+
 /// Operands and products of blocks.
 struct HalfProduct {
   using Layout = TileProduct<SplitArithmetic>;

@@ -147,7 +147,7 @@ Float32Phase::Float32Phase(const BatchTask& task, std::int64_t batch, Arena& mem
       gram_workspace(nullptr),
       gram_workspace_bytes(kernels::gram_workspace_bytes(task.gram_shape(), task.operands, batch)),
       plan(plan_two_stage(task.p(), batch, true, task.routes.first.band, task.max_tail_values() > 0,
-                          task.device)),
+                          task.device, task.routes.newer)),
       solver(plan, memory) {
   gram_workspace = memory.take<unsigned char>(static_cast<std::int64_t>(gram_workspace_bytes));
 }

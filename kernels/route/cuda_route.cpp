@@ -124,9 +124,15 @@ constexpr NewerKernel kNewerKernels[] = {
 std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
                                       const DeviceTraits& device) {
   std::vector<KernelTrial> wanted;
-  (void)wish;
-  (void)mode;
-  (void)device;
+  if (wish.former) {
+    return wanted;
+  }
+  if (begins_in_float32(wish, mode)) {
+    const BandRoute band = wish.names_band ? wish.band : best_band(device, true);
+    if (band == BandRoute::kTensor && defers_updates(device.shared_bytes)) {
+      wanted.push_back({KernelUnderTest::kDeferredBand, Variant::kPlain});
+    }
+  }
   return wanted;
 }
 

@@ -18,6 +18,7 @@ struct KernelTable {
   decltype(&add_sliced_gram) sliced_gram = &add_sliced_gram;
   decltype(&reduce_to_band<float, float>) band32 = &reduce_to_band<float, float>;
   decltype(&reduce_to_band<double, double>) band64 = &reduce_to_band<double, double>;
+  decltype(&reduce_to_band_deferred) deferred_band = &reduce_to_band_deferred;
   decltype(&chase_bands<float, float>) chase32 = &chase_bands<float, float>;
   decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;
   decltype(&chase_bands<double, double>) chase64 = &chase_bands<double, double>;

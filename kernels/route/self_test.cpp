@@ -70,10 +70,12 @@ class Bench : private TestBench {
         case KernelUnderTest::kTail:
           try_tail(*this, route, verdict);
           break;
+        case KernelUnderTest::kDeferredBand:
+          try_deferred_band(*this, verdict);
+          break;
         case KernelUnderTest::kChase32:
         case KernelUnderTest::kSharedChase:
         case KernelUnderTest::kValues32:
-        case KernelUnderTest::kDeferredBand:
         case KernelUnderTest::kNativeOperands:
         case KernelUnderTest::kCodeSlices:
         case KernelUnderTest::kWideBackTransform:

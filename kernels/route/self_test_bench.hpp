@@ -48,6 +48,10 @@ void try_gram(TestBench& bench, const decode::Encoding& encoding, ProductKernel 
 /// Float64 Gram matrices by int8 products, both ways, of one slab and of two.
 void try_sliced_gram(TestBench& bench, Verdict& verdict);
 
+/// The reduction to a band with deferred updates, as many panels at a time as the device takes. In
+/// self_test_deferred.cpp.
+void try_deferred_band(TestBench& bench, Verdict& verdict);
+
 /// What the smallest values of a spectrum are found again by: the factor that a reduction by
 /// `route` keeps, products with it, factors of bands and solves with them, norms of columns; in
 /// float32 and float64. In self_test_tail.cpp.

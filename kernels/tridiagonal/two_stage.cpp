@@ -42,14 +42,16 @@ void tridiagonal_to_values(const KernelTable& kernels, const TwoStagePlan& plan,
 }  // namespace
 
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            bool keeps_factor, const DeviceTraits& device) {
+                            bool keeps_factor, const DeviceTraits& device,
+                            const NewerKernels& newer) {
   TwoStagePlan plan;
   plan.p = p;
   plan.batch = batch;
   plan.is_float32 = is_float32;
   plan.keeps_factor = keeps_factor;
   plan.chase_in_float32 = is_float32 && !has_fast_float64(device);
-  plan.band = is_float32 ? plan_band_reduction<float>(band_order(p), band, device.shared_bytes)
+  plan.band = is_float32 ? plan_band_reduction<float>(band_order(p), band, device.shared_bytes,
+                                                      newer.deferred_band)
                          : plan_band_reduction<double>(band_order(p), band, device.shared_bytes);
   plan.chase =
       chase_shape(device.shared_bytes, plan.chase_in_float32 ? sizeof(float) : sizeof(double));
@@ -75,10 +77,13 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
   auto* bands = static_cast<float*>(arrays.bands);
   {
     const Range range("band");
-    kernels.band32(
-        plan.band,
-        {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor}, blas,
-        stream);
+    const BandBatch<float, float> batch{matrices,      plan.batch,       bands,
+                                        out.exponents, arrays.workspace, plan.keeps_factor};
+    if (plan.band.deferred_panels > 0) {
+      kernels.deferred_band(plan.band, batch, stream);
+    } else {
+      kernels.band32(plan.band, batch, blas, stream);
+    }
     keep_bands<float>(plan, arrays, out, stream);
   }
   {

@@ -28,8 +28,10 @@ struct TwoStagePlan {
   BandPlan band;
   ChaseShape chase;
 };
+/// `newer`: what else is trusted beside the former kernels.
 TwoStagePlan plan_two_stage(std::int64_t p, std::int64_t batch, bool is_float32, BandRoute band,
-                            bool keeps_factor, const DeviceTraits& device);
+                            bool keeps_factor, const DeviceTraits& device,
+                            const NewerKernels& newer = {});
 
 /// Scratch arrays, cut from memory that nothing else uses meanwhile.
 struct TwoStageArrays {

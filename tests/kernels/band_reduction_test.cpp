@@ -3,6 +3,7 @@
 #include "kernels/band/band_reduction.hpp"
 
 #include "kernel_fixture.hpp"
+#include "reduced_bands.hpp"
 #include "symmetric_matrices.hpp"
 
 #include "cpu/band/simd_band_reduction.hpp"
@@ -28,11 +29,6 @@ using kernels::plan_band_reduction;
 template <typename Real>
 constexpr std::size_t kSmallShared = sizeof(Real) == sizeof(float) ? 68U << 10U : 128U << 10U;
 
-struct Bands {
-  std::vector<double> band;
-  std::vector<std::int32_t> exponents;
-};
-
 template <typename Real, typename BandReal = double>
 Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cudaStream_t stream,
              std::size_t shared_bytes = kSmallShared<Real>) {
@@ -56,43 +52,6 @@ Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cuda
                           blas.get(), stream);
   const std::vector<BandReal> got = band.values();
   return {{got.begin(), got.end()}, exponents.values()};
-}
-
-/// The dense matrix that the band of matrix `which` stands for, its scale undone.
-SymmetricMatrix dense_of(const Bands& bands, std::int64_t order, std::int64_t which = 0) {
-  SymmetricMatrix out(order);
-  const double* band = bands.band.data() + which * band_elements(order);
-  for (std::int64_t column = 0; column < order; ++column) {
-    for (std::int64_t row = column; row < std::min(order, column + kBand + 1); ++row) {
-      const double value = std::ldexp(band[kernels::band_index(row, column)],
-                                      bands.exponents[static_cast<std::size_t>(which)]);
-      out.at(row, column) = value;
-      out.at(column, row) = value;
-    }
-  }
-  return out;
-}
-
-/// Largest error of an eigenvalue in units of eps(Real) * norm, against those of the matrix as Real
-/// holds it. The padding's zeros are eigenvalues too.
-template <typename Real>
-double error_of(const SymmetricMatrix& matrix, const Bands& bands, std::int64_t which = 0) {
-  const std::int64_t order = kernels::band_order(matrix.order);
-  SymmetricMatrix rounded(order);
-  const std::vector<Real> padded = matrix.padded<Real>(order);
-  rounded.values.assign(padded.begin(), padded.end());
-  const std::vector<double> wanted = eigenvalues_of(rounded);
-  const std::vector<double> got = eigenvalues_of(dense_of(bands, order, which));
-  const double norm = std::max(std::abs(wanted.front()), std::abs(wanted.back()));
-  double error = 0.0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    error = std::max(error, std::abs(got[i] - wanted[i]));
-    if (std::isnan(got[i])) {
-      return std::numeric_limits<double>::infinity();
-    }
-  }
-  return norm == 0.0 ? (error == 0.0 ? 0.0 : std::numeric_limits<double>::infinity())
-                     : error / norm / static_cast<double>(std::numeric_limits<Real>::epsilon());
 }
 
 const char* name_of(BandRoute route) {

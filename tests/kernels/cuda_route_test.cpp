@@ -204,6 +204,7 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   const std::string tensor32 = "band reduction in float32 on tensor cores";
   const std::string sliced = "gram in float64 by int8 products";
   const std::string tail = "the smallest values again";
+  const std::string newer32 = ", band reduction with deferred updates";
   const std::string comma = ", ";
   const std::string plain = plain64 + comma + plain32;
   EXPECT_EQ(trials("qr", Mode::kStrict), "");
@@ -212,7 +213,7 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
             first + comma + plain64 + comma + tail + comma + library + comma + tensor64);
   const auto automatic = [&](const std::string& between) {
     return first + comma + plain + comma + between + library + comma + grams(" by mma.sync") +
-           comma + tensor64 + comma + tensor32 + comma + grams(" by wgmma");
+           comma + tensor64 + comma + tensor32 + newer32 + comma + grams(" by wgmma");
   };
   EXPECT_EQ(trials("auto", Mode::kDefault), automatic(tail + comma));
   EXPECT_EQ(trials("auto", Mode::kFast), automatic("")) << "it has no tail";
@@ -225,8 +226,10 @@ TEST(CudaRoute, OnlyWhatAWishCanUseIsTriedAndTheRiskiestLast) {
   // No float64 tensor cores and no wgmma: neither is a route of `auto` there.
   EXPECT_EQ(trials("auto", Mode::kDefault, kAda), first + comma + plain + comma + tail + comma +
                                                       library + comma + grams(" by mma.sync") +
-                                                      comma + sliced + comma + tensor32);
+                                                      comma + sliced + comma + tensor32 + newer32);
   EXPECT_EQ(trials("two-stage+gram-wgmma", Mode::kFast, kAda),
+            first + comma + plain + comma + library + comma + sliced + comma + tensor32 + newer32);
+  EXPECT_EQ(trials("two-stage+gram-wgmma+kernels-former", Mode::kFast, kAda),
             first + comma + plain + comma + library + comma + sliced + comma + tensor32);
   EXPECT_EQ(trials("proof", Mode::kFast, kAda), first + comma + plain64 + comma + library + comma +
                                                     grams(" by mma.sync") + comma + sliced);

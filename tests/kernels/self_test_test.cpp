@@ -58,6 +58,12 @@ void wrong_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cublas
   check(cudaMemsetAsync(batch.band + band_index(50, 50 - kBand), 0, sizeof(Real), stream));
 }
 
+void wrong_deferred_band(const BandPlan& plan, const BandBatch<float, float>& batch,
+                         cudaStream_t stream) {
+  reduce_to_band_deferred(plan, batch, stream);
+  check(cudaMemsetAsync(batch.band + band_index(50, 50 - kBand), 0, sizeof(float), stream));
+}
+
 void wrong_chase(double* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
                  double* diagonal, double* off_diagonal, cudaStream_t stream) {
   chase_bands<double, double>(bands, n, batch, shape, diagonal, off_diagonal, stream);
@@ -141,6 +147,7 @@ TEST(SelfTests, EveryKernelPutWrongIsFound) {
   table.gram = wrong_gram;
   table.band32 = wrong_band<float>;
   table.band64 = wrong_band<double>;
+  table.deferred_band = wrong_deferred_band;
   table.chase64 = wrong_chase;
   table.values = wrong_values;
   for (const SelfTest& test : tests_of(table, every_trial())) {
