@@ -13,6 +13,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/wide_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase_plan.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_advance.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/deferred_band.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/deferred_factors.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/deferred_pass.cu
