@@ -49,7 +49,8 @@ using device::chase::kScratch;
 using device::chase::kSize;
 using device::chase::Windows;
 
-constexpr int kMinSweeps = 4;
+/// Two float64 sweeps and their ring fit into the 99 KiB of sm_86, sm_89 and sm_120.
+constexpr int kMinSweeps = 2;
 /// Float64 fills the registers and the shared memory of a multiprocessor with 7 sweeps; float32
 /// with twice as many, and the barriers of a block, of which there are 16, end at 14.
 constexpr int kMaxSweeps = 7;

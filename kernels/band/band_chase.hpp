@@ -21,7 +21,7 @@ struct ChaseShape {
 /// The most sweeps for `shared_limit` bytes of shared memory per block (what the device grants on
 /// request: 227 KiB on sm_90, 163 on sm_80, 99 on sm_89), at most `most_sweeps` and 7, in
 /// float32 14. The arithmetic on an element is the same for every shape. `element_bytes`: of Real
-/// in chase_bands(). Errors    UsageError where not even 4 sweeps fit.
+/// in chase_bands(). Errors    UsageError where not even 2 sweeps fit.
 ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes, int most_sweeps = 14);
 
 /// Elements of Stored that hold one band of order n, and the distance to the next of a batch.

@@ -8,6 +8,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <intrinsics.hpp>
+#include <type_traits>
 
 namespace vindex::kernels::device::chase {
 
@@ -44,6 +46,25 @@ class ColumnMover {
       const int index = thread_ + (round * kAtOnce + i) * Threads;
       fetched_[i] = index < count ? pieces[index] : Piece{};
     }
+  }
+
+  /// Both at once without registers, behind the first pass and where nothing is rounded: there for
+  /// this thread once copy_async_wait() says so.
+  __device__ void copy(std::int64_t first, int slot) {
+    static_assert(std::is_same_v<Stored, Real>);
+    const Piece* const pieces = reinterpret_cast<const Piece*>(band_ + first * kColumn);
+    Piece* const block =
+        reinterpret_cast<Piece*>(ring_ + static_cast<std::int64_t>(slot) * kSize * kColumn);
+    const int count = pieces_from(first);
+#pragma unroll
+    for (int i = 0; i < kOwnPieces; ++i) {
+      const int index = thread_ + i * Threads;
+      const bool is_there = index < count;
+      copy_async_16_or_zero(block + index,
+                            is_there ? pieces + index : reinterpret_cast<const Piece*>(band_),
+                            is_there);
+    }
+    copy_async_commit();
   }
 
   /// Puts what fetch() got to place `slot` of the ring.

@@ -39,6 +39,7 @@
 #include <algorithm>
 #include <intrinsics.hpp>
 #include <limits>
+#include <type_traits>
 
 namespace vindex::kernels {
 
@@ -180,6 +181,16 @@ class SweepWarp {
 template <typename Stored, typename Real>
 using Mover = ColumnMover<Stored, Real, 32 * kMovers<Real>, 2>;
 
+template <typename Stored, typename Real>
+__device__ void read_in_rounds(Mover<Stored, Real>& mover, std::int64_t first, bool first_pass,
+                               int slot) {
+#pragma unroll 1
+  for (int round = 0; round < 2; ++round) {
+    mover.fetch(round, first, first_pass);
+    mover.deposit(round, slot);
+  }
+}
+
 /// What a reader's warp does.
 template <typename Stored, typename Real>
 __device__ void read_columns(const Setting& at, Mover<Stored, Real>& mover, int warp, int lane) {
@@ -188,6 +199,7 @@ __device__ void read_columns(const Setting& at, Mover<Stored, Real>& mover, int 
   const int block_before = at.block > 0 ? at.block - 1 : at.blocks - 1;
   const int* const source = at.global_flags + block_before * kFlagsPerBlock + lane % kMovers<Real>;
   Group before(at, block_before);  // the group before this one
+  int known = 0;                   // of what it has written
   int slot = 0;
   for (Group group(at, at.block); group.exists(at); group.advance(at)) {
     const bool is_first = group.first == 0;
@@ -195,7 +207,10 @@ __device__ void read_columns(const Setting& at, Mover<Stored, Real>& mover, int 
       if (!is_first) {
         const int written = min(before.begin + step + 2, before.end());
         if (at.blocks > 1) {
-          device::await_on_device(source, written, at.patience, code_of(Part::kReaderOfOther));
+          if (known < written) {
+            known = device::await_on_device(source, written, at.patience,
+                                            code_of(Part::kReaderOfOther));
+          }
         } else {
           device::await_in_block(room, written, at.patience, code_of(Part::kReader));
         }
@@ -204,10 +219,15 @@ __device__ void read_columns(const Setting& at, Mover<Stored, Real>& mover, int 
       device::await_in_block(room, number - at.ring_blocks + 1, at.patience,
                              code_of(Part::kReader));
       const std::int64_t first = group.first + step * kSize;
-#pragma unroll 1
-      for (int round = 0; round < 2; ++round) {
-        mover.fetch(round, first, is_first);
-        mover.deposit(round, slot);
+      if constexpr (std::is_same_v<Stored, Real>) {
+        if (is_first) {
+          read_in_rounds<Stored, Real>(mover, first, true, slot);
+        } else {
+          mover.copy(first, slot);
+          device::copy_async_wait<0>();
+        }
+      } else {
+        read_in_rounds<Stored, Real>(mover, first, is_first, slot);
       }
       device::publish_in_block(own_flag, number + 1, lane);
       slot = slot + 1 == at.ring_blocks ? 0 : slot + 1;

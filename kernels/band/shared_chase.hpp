@@ -33,7 +33,7 @@ struct ChasePlan {
 ///           take turns there. The next group of sweeps starts when the last sweep of this one is
 ///           some steps down and its columns are in global memory. Constants from records of an
 ///           H200 (bench/results/gpu-h200-stages.json), see shared_chase_plan.cpp.
-/// Errors    UsageError where not even 4 sweeps fit into shared memory.
+/// Errors    UsageError where not even 2 sweeps fit into shared memory.
 ChasePlan chase_plan(std::int64_t n, std::int64_t batch, std::size_t stored_bytes,
                      std::size_t element_bytes, const ChaseDevice& device);
 

@@ -8,7 +8,8 @@
 
 namespace vindex::kernels::chase_layout {
 
-inline constexpr int kMinSweeps = 4;
+/// Two float64 sweeps and their ring fit into the 99 KiB of sm_86, sm_89 and sm_120.
+inline constexpr int kMinSweeps = 2;
 /// Each sweep has a barrier for its two warps, of which a block has 16. A seventh in float64 would
 /// leave 96 registers a thread, which is not enough, and would find the pipe to shared memory
 /// taken.

@@ -135,10 +135,11 @@ __device__ inline void await_in_block(const int* flag, int least, const Patience
   }
   __syncwarp();
 }
-__device__ inline void await_on_device(const int* flag, int least, const Patience& patience,
-                                       std::uint32_t code) {
+/// The same of flags that other blocks set; the least of them then.
+__device__ inline int await_on_device(const int* flag, int least, const Patience& patience,
+                                      std::uint32_t code) {
+  int value = 0;
   const auto has_come = [&] {
-    int value = 0;
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
                  : "=r"(value)
                  : "l"(__cvta_generic_to_global(flag))
@@ -152,6 +153,7 @@ __device__ inline void await_on_device(const int* flag, int least, const Patienc
     }
   }
   __syncwarp();
+  return __reduce_min_sync(0xFFFFFFFFU, value);
 }
 
 /// 1 / value and 1 / sqrt(value) of a positive normal number to 20 bits, from the unit for special

@@ -73,9 +73,10 @@ void await_in_block(const int* flag, int least, const Patience& patience, std::u
                     std::source_location where) {
   emulated::await(flag, least, patience, code, where);
 }
-void await_on_device(const int* flag, int least, const Patience& patience, std::uint32_t code,
-                     std::source_location where) {
+int await_on_device(const int* flag, int least, const Patience& patience, std::uint32_t code,
+                    std::source_location where) {
   emulated::await(flag, least, patience, code, where);
+  return __reduce_min_sync(0xFFFFFFFFU, *flag, where);
 }
 
 }  // namespace vindex::kernels::device

@@ -154,6 +154,11 @@ TEST_P(BandChase, EveryShapeGivesTheSameBits) {
   const Tridiagonal ampere = chase<double, double>({band}, kN, ampere_shape)[0];
   EXPECT_EQ(hopper.diagonal, ampere.diagonal);
   EXPECT_EQ(hopper.off_diagonal, ampere.off_diagonal);
+  const ChaseShape ada_shape = chase_shape(kAdaShared, sizeof(double));
+  EXPECT_EQ(ada_shape.sweeps, 2);
+  const Tridiagonal ada = chase<double, double>({band}, kN, ada_shape)[0];
+  EXPECT_EQ(hopper.diagonal, ada.diagonal);
+  EXPECT_EQ(hopper.off_diagonal, ada.off_diagonal);
 }
 
 TEST_P(BandChase, KeepsTheEigenvaluesInFloat) {

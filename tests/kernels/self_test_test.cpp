@@ -209,6 +209,17 @@ TEST(SelfTests, SoundKernelsPassAndSayByHowMuch) {
   }
 }
 
+TEST(SelfTests, BothChasesFitIntoTheSharedMemoryOfAda) {
+  constexpr DeviceTraits kAda = {
+      .major = 8, .minor = 9, .shared_bytes = 99U << 10U, .multiprocessors = 4};
+  SolverLane lane;
+  const KernelTrial wanted[] = {{KernelUnderTest::kChase, Variant::kPlain},
+                                {KernelUnderTest::kSharedChase, Variant::kPlain}};
+  (void)run_self_tests(lane, {}, kAda, wanted, [](const SelfTest& test) {
+    EXPECT_TRUE(test.passed) << trial_name(test.trial) << ": " << test.detail;
+  });
+}
+
 TEST(SelfTests, EveryKernelPutWrongIsFound) {
   KernelTable table;
   table.gram = wrong_gram;

@@ -82,8 +82,8 @@ void publish_on_device(int* flag, int value, int lane,
                        std::source_location where = std::source_location::current());
 void await_in_block(const int* flag, int least, const Patience& patience, std::uint32_t code,
                     std::source_location where = std::source_location::current());
-void await_on_device(const int* flag, int least, const Patience& patience, std::uint32_t code,
-                     std::source_location where = std::source_location::current());
+int await_on_device(const int* flag, int least, const Patience& patience, std::uint32_t code,
+                    std::source_location where = std::source_location::current());
 
 /// As the device: the upper half of the number, 20 bits behind the point, is all there is.
 inline double rough(double exact) {
