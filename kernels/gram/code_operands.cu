@@ -182,7 +182,8 @@ constexpr int kSharedBytes =
     kSumsBytes + kCountBytes + CodeCounts::kBins * static_cast<int>(sizeof(uint2));
 
 /// Grid    x: tiles of the short side, then chunks; z: matrices. Block 256 threads, 10.8 KB of
-/// shared memory. Bound by issue: some 25 instructions a weight.
+/// shared memory. Bound by issue (some 30 instructions
+/// a weight, modelled) and, where scales are rounded, by what it writes.
 template <bool kRounded>
 __global__ void __launch_bounds__(kThreads, 3) slice_codes_kernel(CodeViews batch, CodePass pass) {
   const CodeArguments& arguments = pass.arguments;
