@@ -29,6 +29,8 @@ ACCEPTED = [
     (r"decode_kernel<", 24, 64),  # 4-bit look-ups on sm_90a
     (r"operand_kernel<", 80, 0),  # an array that is indexed at run time
 ]
+# Where wgmma is used.
+WARPGROUP_OBJECTS = ("gram_products_sm90.cu.o", "code_slices_sm90.cu.o")
 ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
 STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 SERIALISED = re.compile(r"\(C75\d\d\).*")
@@ -78,15 +80,15 @@ def check_output(folder):
 
 
 def early_touches(sass):
-    """(kernel, number of HGMMA, instructions that touch accumulators in flight) of a disassembly.
+    """(kernel, number of HGMMA and IGMMA, instructions that touch accumulators in flight) of a disassembly.
 
-    The accumulators of an HGMMA, 64 registers from its destination, are in flight until a wait for group 0."""
+    The accumulators of one, 64 registers from its destination, are in flight until a wait for group 0."""
     found = []
     for part in sass.split("Function :")[1:]:
         name, _, body = part.partition("\n")
         flying, count, early = range(0), 0, []
         for instruction in re.findall(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", body):
-            if match := re.search(r"HGMMA\S* R(\d+),", instruction):
+            if match := re.search(r"[HI]GMMA\S* R(\d+),", instruction):
                 flying, count = range(int(match.group(1)), int(match.group(1)) + 64), count + 1
             elif "DEPBAR.LE gsb0, 0x0" in instruction:
                 flying = range(0)
@@ -112,16 +114,19 @@ def check_sass(folder):
     program = disassembler()
     if program is None:
         return [], "wgmma's accumulators in SASS: NOT CHECKED, no cuobjdump here (a whole toolkit or nvidia-cuda-cuobjdump has it)"
-    objects = sorted(folder.rglob("gram_products_sm90.cu.o"))
-    if not objects:
-        return ["gram_products_sm90.cu.o is not in the build"], ""
-    sass = subprocess.run([program, "-arch", "sm_90a", "-sass", str(objects[0])], capture_output=True, text=True, check=True).stdout
-    kernels = early_touches(sass)
-    complaints = [f"{name[:120]}: touches accumulators in flight: {early[0]} and {len(early) - 1} more"
-                  for name, _, early in kernels if early]
-    if not kernels:
-        complaints.append("gram_products_sm90.cu.o: no HGMMA in it")
-    return complaints, f"wgmma's accumulators in SASS: {len(kernels)} kernels, {sum(one[1] for one in kernels)} HGMMA"
+    complaints, all_kernels = [], []
+    for name in WARPGROUP_OBJECTS:
+        objects = sorted(folder.rglob(name))
+        if not objects:
+            return [f"{name} is not in the build"], ""
+        sass = subprocess.run([program, "-arch", "sm_90a", "-sass", str(objects[0])], capture_output=True, text=True, check=True).stdout
+        kernels = early_touches(sass)
+        complaints += [f"{kernel[:120]}: touches accumulators in flight: {early[0]} and {len(early) - 1} more"
+                       for kernel, _, early in kernels if early]
+        if not kernels:
+            complaints.append(f"{name}: no wgmma in it")
+        all_kernels += kernels
+    return complaints, f"wgmma's accumulators in SASS: {len(all_kernels)} kernels, {sum(one[1] for one in all_kernels)} products"
 
 
 def main():

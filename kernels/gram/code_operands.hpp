@@ -25,9 +25,9 @@ inline constexpr int kExactParts = 3, kRoundedParts = 7;
 /// What the sums of a chunk are multiplied with, by tile. The scale is NaN where a weight is not
 /// finite.
 struct TileScale {
-  double scale;    ///< mantissa * last
+  double scale;    ///< mantissa * last, up to 28 bits
   double last;     ///< its last place; 0 under a scale of 0
-  float mantissa;  ///< 2^23 and more; 1 under a scale of 0
+  float mantissa;  ///< 2^23 and more, of either sign; 1 under a scale of 0
   float inverse;   ///< of it
 };
 

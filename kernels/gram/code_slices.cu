@@ -205,7 +205,7 @@ std::size_t code_gram_bytes(const GramShape& shape, std::int64_t matrices) {
 }
 
 std::int64_t code_grams_at_once(const GramShape& shape, std::int64_t matrices) {
-  constexpr std::int64_t kMostBytes = 2LL << 30U;
+  constexpr std::int64_t kMostBytes = 1LL << 30U;
   const auto each = static_cast<std::int64_t>(code_gram_bytes(shape, 1));
   return std::min({matrices, kCodeMatricesAtOnce, kMostBytes / std::max<std::int64_t>(each, 1)});
 }

@@ -10,16 +10,19 @@
 // roundings a chunk, where a float64 product has 128.
 //
 // Weights are what is measured, and decoding rounds code times scale to float32. Under scales of up
-// to twenty bits nothing is rounded. Else w = k s - r u, with s the scale, u its last place and r
-// what rounding took: a multiple of 2^-9 below 2^8, of three significant bits, so exact in binary16
-// as the code is. Sums of k r' and of r k', 2^-24 of the whole, are formed by binary16 products in
-// float32, drained every 128 steps, and taken off; sums of r r' are some 2^-50 of the whole and
-// left out. So entries err by less than 2^-46 of the product of their lines' norms, as the tests
-// find.
+// to twenty bits nothing is rounded. Else w = k s - r u, with u the scale's last place and r what
+// rounding took: a multiple of 2^-9 below 2^8, of three significant bits. All codes of a
+// significand are rounded by one share of themselves, so the mean of those shares is put into s, to
+// sixteenths of u; r then has nine bits, and is exact in binary16 as the code is. Sums of k r' and
+// of r k', 2^-25 of the whole, are formed by binary16 products in float32, drained every 128 steps,
+// and taken off; sums of r r' are some 2^-52 of the whole and left out. What those float32 sums
+// lose is the error: 2^-48.6 of the product of two lines' norms for normal weights, 2^-46.8 where a
+// few codes hold the norms.
 //
 // Products of a chunk: 9 of bytes, 4 of half the depth in binary16 where scales are rounded; 28 of
-// bytes for any weights (sliced_gram.hpp). Why not float64 tensor cores: a third to a half of this
-// rate where they exist at all.
+// bytes for any weights (sliced_gram.hpp). Why not float64 tensor cores: at best half of this rate,
+// where they exist at all. Why not six products of digits and of their sums (Karatsuba, Toom):
+// these do not add up in place, and six sums of a thread do not fit its registers.
 //
 // Source: Ozaki, Ogita, Oishi, Rump 2012; Ootomo, Ozaki, Yokota 2024 (int8 slices).
 #pragma once
@@ -42,10 +45,9 @@ namespace vindex::kernels {
 /// on 132 multiprocessors nearly empty.
 inline constexpr std::int64_t kCodeMatricesAtOnce = 8;
 
-/// What entries err by where scales are rounded, in units of the product of their lines' norms:
-/// three times what tests/kernels/code_slices_test.cpp finds. Taken for the unit of sums of 128
-/// products (measure::GramArithmetic), which answers for two thirds of it in every eigenvalue, and
-/// for ten of it in their own size.
+/// What entries err by at most where scales are rounded, in units of the product of their lines'
+/// norms: 1.7 times what the self-test's samples show, whose codes are uniform, and six times what
+/// normal weights do. Taken for the unit of sums of 128 products (measure::GramArithmetic).
 inline constexpr double kRoundedCodesUnit = 0x1p-46;
 
 /// Matrices of one shape whose operands are block scaled; views of whole matrices, pointers on the
@@ -68,7 +70,7 @@ struct CodeGramBatch {
 /// Device bytes for `matrices` at once.
 std::size_t code_gram_bytes(const GramShape& shape, std::int64_t matrices);
 
-/// Matrices at once that use a device well and take up to 2 GiB; 0 where one takes more.
+/// Matrices at once that use a device well and take up to 1 GiB; 0 where one takes more.
 std::int64_t code_grams_at_once(const GramShape& shape, std::int64_t matrices);
 
 /// Forms `grams` and `moments`, code_grams_at_once() of them at a time in `workspace`

@@ -64,6 +64,24 @@ TEST(BatchMemory, WholeLayerOfExpertsFitsALargeDevice) {
   EXPECT_GE(sizes.wide, 132);
 }
 
+TEST(BatchMemory, CodesAreMultipliedInOneGibibyte) {
+  BatchTask task = expert(7168, 2048, false);
+  EXPECT_EQ(task.codes_at_once(40), 0) << "not wanted";
+  EXPECT_EQ(task.slice_bytes(40), 0);
+  task.routes.newer.code_slices = true;
+  EXPECT_EQ(task.codes_at_once(40), 8);
+  EXPECT_EQ(task.codes_at_once(3), 3);
+  EXPECT_GT(task.slice_bytes(40), 8LL * 7168 * 2048 * 7);
+  EXPECT_LE(task.slice_bytes(40), 1LL << 30U);
+  EXPECT_LT(arena_bytes(expert(7168, 2048, false), {.batch = 8, .wide = 8}),
+            arena_bytes(task, {.batch = 8, .wide = 8}));
+  task.operands.kind = OperandKind::kBfloat16;
+  EXPECT_EQ(task.codes_at_once(40), 0) << "no codes";
+  BatchTask huge = expert(65536, 16384, false);
+  huge.routes.newer.code_slices = true;
+  EXPECT_EQ(huge.codes_at_once(40), 0);
+}
+
 TEST(BatchMemory, WhatFitsNowhereIsAnError) {
   EXPECT_THROW(plan_batch(expert(7168, 2048, true), 384, 64U << 20U), OutOfMemory);
 }

@@ -136,12 +136,6 @@ void wrong_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream_t
   add_sliced_gram(again, workspace, stream);
 }
 
-int code_gram_calls = 0;
-void counted_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t stream) {
-  ++code_gram_calls;
-  form_code_grams(batch, workspace, stream);
-}
-
 /// Codes times scales as they are before they are rounded.
 void unrounded_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t stream) {
   CodeGramBatch exact = batch;
@@ -362,41 +356,6 @@ TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
   EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
   EXPECT_EQ(sliced_gram_calls, 3 + 1) << "the self-test's and the measurement's";
   EXPECT_TRUE(backend.info().notes.empty());
-}
-
-/// Noise in fp8 blocks under full float32 scales.
-TEST(SelfTests, CodesAreMultipliedWhereThatIsRight) {
-  constexpr std::int64_t kRows = 200;
-  constexpr std::int64_t kCols = 60;
-  const decode::Encoding encoding = decode::fp8_block_encoding(128, 128);
-  const EncodedSample sample(encoding, kRows, kCols, decode::ElementType::kF32);
-  const auto input = measure::make_memory_input(sample.matrix());
-  measure::MatrixInput* const batch[] = {input.get()};
-  KernelTable table;
-  table.code_grams = counted_code_grams;
-  CudaBackend backend(0, table);
-  std::vector<measure::MatrixReport> reports;
-  measure::MeasureOptions options;
-  options.mode = measure::Mode::kStrict;
-  options.sign_flip_draws = 2;
-  for (const char* route : {"two-stage", "two-stage+kernels-former"}) {
-    options.svd_route = route;
-    std::vector<measure::MatrixReport> out(1);
-    backend.measure(batch, options, 0, out);
-    reports.push_back(out[0]);
-  }
-  EXPECT_EQ(code_gram_calls, 3 + 3 + 3) << "of two self-tests, of the measurement and its draws";
-  EXPECT_EQ(reports[0].method, "gram64+band64+cuda");
-  EXPECT_EQ(reports[0].status, measure::Status::kMeasured);
-  ASSERT_EQ(reports[0].sigma.size(), reports[1].sigma.size());
-  const double largest = reports[1].sigma[0];
-  for (std::size_t i = 0; i < reports[0].sigma.size(); ++i) {
-    EXPECT_NEAR(reports[0].sigma[i], reports[1].sigma[i], 2e-14 * largest);
-  }
-  EXPECT_LE(reports[0].sigma_error, 4.0 * reports[1].sigma_error + 1e-13 * largest);
-  EXPECT_NEAR(reports[0].moments.sum_squares, reports[1].moments.sum_squares,
-              1e-13 * reports[1].moments.sum_squares);
-  ASSERT_TRUE(reports[0].sign_flip && reports[1].sign_flip);
 }
 
 TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {

@@ -50,6 +50,7 @@ sass = """
 assert checks.early_touches(sass) == [("product", 1, [])]
 early = sass.replace("IADD3 R4, R5", "IADD3 R4, R87")
 assert checks.early_touches(early) == [("product", 1, ["IADD3 R4, R87, 0x1, RZ"])]
+assert checks.early_touches(early.replace("HGMMA.64x128x16.F32", "IGMMA.64x128x32.S8.S8"))[0][2] != []
 
 # As it is called: 2 where nothing was built, 1 with a complaint.
 run = lambda where: subprocess.run([sys.executable, script, str(where)], capture_output=True, text=True)
