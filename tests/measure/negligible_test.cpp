@@ -3,6 +3,8 @@
 // damaged all that was left (core/negligible.hpp).
 #include "backend_fixture.hpp"
 
+#include "measure/spectrum_error.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,8 +109,9 @@ std::vector<NamedMatrix> hard_matrices(bool is_emulated) {
 
 class Negligible : public BackendTest {
  protected:
+  /// `roundings`: of float32, of the largest square, that may be there beside what is stated.
   void expect_right(const NamedMatrix& one, const std::vector<double>& reference,
-                    const MeasureOptions& options) {
+                    const MeasureOptions& options, double roundings = 0.0) {
     const auto p = static_cast<double>(reference.size());
     SCOPED_TRACE(one.name + ", mode " + std::to_string(static_cast<int>(options.mode)) +
                  ", route " + options.svd_route);
@@ -118,7 +121,9 @@ class Negligible : public BackendTest {
     const double allowed = report.sigma_error + p * 0x1p-52 * reference[0];
     EXPECT_LT(report.sigma_error, 1e-3 * reference[0]);
     for (std::size_t i = 0; i < report.sigma.size(); ++i) {
-      ASSERT_NEAR(report.sigma[i], reference[i], allowed) << report.method << " at " << i;
+      const double more =
+          measure::root_error(reference[i], roundings * 0x1p-24 * reference[0] * reference[0]);
+      ASSERT_NEAR(report.sigma[i], reference[i], allowed + more) << report.method << " at " << i;
     }
     if (options.mode == Mode::kStrict) {
       EXPECT_LE(report.sigma_error, 50.0 * p * 0x1p-52 * reference[0]) << report.method;
@@ -135,7 +140,10 @@ TEST_P(Negligible, SquaresMakeNoWrongReflectors) {
   }
 }
 
-// Matrices of this order begin in float64, unless a route is named.
+// Matrices of this order begin in float64, unless a route is named. Entries of Kahan's Gram matrix
+// depend on the smaller index alone, so that float32 rounds them in patterns, which what a device
+// states does not know: two roundings of the largest square in `fast`, by plain reductions. Damaged
+// reflectors left a hundredth of it.
 TEST_P(Negligible, SquaresMakeNoWrongReflectorsOnAnyRouteOfADevice) {
   if (!is_cuda()) {
     GTEST_SKIP() << "routes of a device";
@@ -149,7 +157,8 @@ TEST_P(Negligible, SquaresMakeNoWrongReflectorsOnAnyRouteOfADevice) {
       for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
         MeasureOptions options = with_mode(mode);
         options.svd_route = route;
-        expect_right(one, reference, options);
+        constexpr double kInPatterns = 3.0;
+        expect_right(one, reference, options, mode == Mode::kFast ? kInPatterns : 0.0);
       }
     }
     for (const char* const route : {"two-stage+band-plain", "two-stage+band-tensor"}) {
