@@ -21,7 +21,8 @@ constexpr int kColumns = static_cast<int>(kBackTransformColumns);
 constexpr int kSmall = kPanel * kColumns;
 static_assert(kSmall == kThreads, "a thread for every element of a small product");
 
-/// One block per block of rows: the first is T's.
+/// Grid: x blocks of kBand rows, of which the first takes T, z matrices. Block: kThreads. Shared:
+/// none. Bound by: memory, V and T read and written once.
 template <typename Real>
 __global__ void __launch_bounds__(kThreads)
     keep_kernel(const Real* factors, const Real* small, Real* matrices, std::int64_t order,
@@ -44,9 +45,11 @@ struct alignas(16) Pack {
   Real values[kCount];
 };
 
-/// One block per slot and kColumns columns, which it holds row by row in its part of the scratch
-/// memory. Per panel: S = V^T Z by warps that take rows in turn, whose sums are added in order;
-/// T S or T^T S; Z -= V (T S), a row for each thread.
+/// Holds its columns row by row in its part of the scratch memory. Per panel: S = V^T Z by warps
+/// that take rows in turn, whose sums are added in order; T S or T^T S; Z -= V (T S), a row for
+/// each thread. Grid: x kColumns columns, y slots. Block: kThreads. Shared: partial sums of the
+/// warps, S and T S, 10 KiB in float32, 20 in float64. Bound by: memory, V read twice for every
+/// kColumns columns, and two barriers a panel.
 template <typename Real>
 __global__ void __launch_bounds__(kThreads) back_transform_kernel(BackTransform<Real> in) {
   auto* partial = reinterpret_cast<Real*>(device::dynamic_shared());

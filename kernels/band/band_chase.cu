@@ -189,8 +189,9 @@ __device__ void move_columns(WholeMover<Stored, Real>& mover, int sweeps, std::i
   }
 }
 
-// Grid: a block per matrix. Block: two warps per sweep, then the movers. A loop for each, as they
-// share no registers.
+// Grid: a block per matrix. Block: two warps per sweep, then the movers: a loop for each, as they
+// share no registers. Shared: the windows of all sweeps (ChaseShape::shared_bytes), nearly all that
+// a block may ask for. Bound by: latency, the sums of a half step that wait for one another.
 template <typename Stored, typename Real>
 __global__ __launch_bounds__(threads_for<Stored>(kMaxSweepsOf<Real>),
                              1) void chase_kernel(Stored* bands, std::int64_t band_stride,

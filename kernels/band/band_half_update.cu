@@ -148,8 +148,10 @@ __device__ void add_parts(float* partials, const float* parts, int warp, int lan
   }
 }
 
-/// One block per strip and matrix, one warp per kBand rows; column tiles from left to right.
-/// kPending: there is a panel before.
+/// Column tiles from left to right. kPending: there is a panel before. Grid: a block per strip and
+/// matrix. Block: a warp per kBand rows, 4 or 8. Shared: two column tiles and the warps' parts of a
+/// product. Bound by: memory, the triangle read and written once, and by registers, which fragments
+/// of a strip fill.
 template <bool kPending, int kWarps>
 __global__ void __launch_bounds__(kWarps* kWarp, kMaximumWarps / kWarps)
     update_and_multiply_halves_kernel(TrailingPass<float> pass, std::int64_t group) {

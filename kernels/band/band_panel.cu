@@ -248,8 +248,8 @@ __device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kW
 }
 
 /// A thread holds rows threadIdx.x + i blockDim.x, i < kRows, of kWidth columns. Grid: a block per
-/// matrix, of a thread for each kRows rows, at most 512. Dynamic shared memory: PanelShared, 1 to 6
-/// KiB. What binds: latency, a block sum and a reflector for each of kBand columns, and kBand
+/// matrix. Block: a thread for each kRows rows, at most 512. Dynamic shared memory: PanelShared, 1
+/// to 6 KiB. What binds: latency, a block sum and a reflector for each of kBand columns, and kBand
 /// (kBand / kWidth - 1) / 2 block sums more for columns that catch up.
 template <typename Real, typename BandReal, int kRows, int kWidth>
 __global__ void __launch_bounds__(kMaximumThreads)

@@ -74,7 +74,7 @@ BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t sh
 
 template <typename Real, typename BandReal>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
-                    cublasHandle_t /*blas*/, cudaStream_t stream) {
+                    cudaStream_t stream) {
   expects(batch.batch > 0 && batch.batch <= kLargestBatch, "batch of the reduction to a band");
   expects(plan.deferred_panels == 0, "a plan without deferred updates");
   const std::int64_t order = plan.order;
@@ -136,11 +136,8 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
 
 template BandPlan plan_band_reduction<float>(std::int64_t, BandRoute, std::size_t, bool);
 template BandPlan plan_band_reduction<double>(std::int64_t, BandRoute, std::size_t, bool);
-template void reduce_to_band(const BandPlan&, const BandBatch<float, float>&, cublasHandle_t,
-                             cudaStream_t);
-template void reduce_to_band(const BandPlan&, const BandBatch<float, double>&, cublasHandle_t,
-                             cudaStream_t);
-template void reduce_to_band(const BandPlan&, const BandBatch<double, double>&, cublasHandle_t,
-                             cudaStream_t);
+template void reduce_to_band(const BandPlan&, const BandBatch<float, float>&, cudaStream_t);
+template void reduce_to_band(const BandPlan&, const BandBatch<float, double>&, cudaStream_t);
+template void reduce_to_band(const BandPlan&, const BandBatch<double, double>&, cudaStream_t);
 
 }  // namespace vindex::kernels

@@ -15,7 +15,6 @@
 #include "band_layout.hpp"
 #include "band_update.hpp"
 
-#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -78,7 +77,7 @@ struct BandBatch {
   MatrixScale scale = MatrixScale::kWanted;
 };
 
-/// Reduces the batch, ordered on `stream`. `blas` is not used.
+/// Reduces the batch, ordered on `stream`.
 ///
 /// Zero columns, exact dependence and rank deficiency are ordinary input: a reflector of nothing is
 /// the identity. A matrix that holds not-a-number or infinity gets a band that does, and does no
@@ -89,7 +88,7 @@ struct BandBatch {
 ///           update); host sibling host/cpu/band/simd_band_reduction.hpp.
 template <typename Real, typename BandReal>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
-                    cublasHandle_t blas, cudaStream_t stream);
+                    cudaStream_t stream);
 
 /// The same with updates deferred over several panels, by a plan whose deferred_panels is not 0.
 /// Reads the lower triangle and the diagonal blocks of kBand alone. Source: Wang et al. 2024

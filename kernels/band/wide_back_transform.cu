@@ -215,7 +215,7 @@ struct PanelOrder {
 
 /// Grid: x blocks of kWideColumns columns, y slots. Block: up to 8 warps. Dynamic shared memory:
 /// wide_transform_shared_bytes(), 144.5 KiB for 8 warps and 80.5 for 4: one block per
-/// multiprocessor.
+/// multiprocessor. Bound by: memory, V read twice for every kWideColumns columns.
 __global__ void __launch_bounds__(kMostWarps* kWarp)
     wide_back_transform_kernel(BackTransform<float> in) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;

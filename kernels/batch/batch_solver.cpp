@@ -159,7 +159,7 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
     const StageClock::Span span(eigen_clock_, stream());
     find_diagonal_facts(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
                         results.diagonal_facts + first, stream());
-    two_stage_values(kernels_, plan, phase.grams, phase.solver, lane_.solver.blas.get(),
+    two_stage_values(kernels_, plan, phase.grams, phase.solver,
                      {results.values + first * task_.p(), results.failed + first,
                       results.exponents + first, results.passes + first},
                      stream());
@@ -192,7 +192,7 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
       complete_symmetric(phase.grams, task_.p(), phase.leading, count, phase.symmetric_workspace,
                          results.symmetric_facts, stream());
       if (route.solver == SolverChoice::kTwoStage) {
-        two_stage_values(kernels_, phase.plan, phase.grams, phase.solver, lane_.solver.blas.get(),
+        two_stage_values(kernels_, phase.plan, phase.grams, phase.solver,
                          {results.values, results.failed, results.exponents, results.passes},
                          stream());
       } else {

@@ -61,9 +61,11 @@ __device__ RawMoments block_sums(const RawMoments& own) {
 }
 
 /// Grid: WideGrid, z matrices. Block: kThreads in x and y. Dynamic shared memory: a RawMoments for
-/// each thread, 22 KiB. What binds: writing 8 bytes a weight.
+/// each thread, 22 KiB. What binds: writing 8 bytes a weight. Two blocks at least on a
+/// multiprocessor, so that the compiler keeps the sums in registers: by its own choice it spilled
+/// some of those of decoders that divide.
 template <typename Decoder>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     decode_wide_kernel(TogetherViews in, double* out, RawMoments* parts) {
   const decode::DecodeView& view = in.views[blockIdx.z];
   const std::int64_t col =
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// One block per matrix, kThreads. Dynamic shared memory: 22 KiB.
+/// Grid: a block per matrix. Block: kThreads. Dynamic shared memory: 22 KiB. What binds: latency.
 __global__ void __launch_bounds__(kThreads)
     finish_sums_kernel(const RawMoments* parts, std::int64_t count, RawMoments* moments) {
   const RawMoments* const own = parts + static_cast<std::int64_t>(blockIdx.x) * count;

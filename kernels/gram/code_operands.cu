@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(kThreads, 3) slice_codes_kernel(CodeViews batc
   }
 }
 
-/// Grid    a block of 256 threads per matrix, 576 bytes of shared memory; latency.
+/// Grid: a block per matrix. Block: kThreads, 256. Shared: 576 bytes. Bound by: latency.
 __global__ void __launch_bounds__(kThreads)
     code_moments_kernel(CodeViews batch, CodePass pass, RawMoments* moments, std::int64_t each) {
   const CodeArguments& arguments = pass.arguments;

@@ -87,9 +87,8 @@ __global__ void __launch_bounds__(device::kTileSide)
 
 /// The scale of a Gram matrix: the exponent that scale_matrices() (band_reduction.hpp) would find,
 /// to its facts, its diagonal and the factors of its rows.
-/// Grid  x: matrices; kSumThreads threads, a float of shared memory for each warp. Bound by
-/// latency:
-///       some 12 KiB are read of a matrix of 7168 x 2048.
+/// Grid: matrices. Block: kSumThreads. Shared: a float for each warp. Bound by: latency, some 12
+/// KiB are read of a matrix of 7168 x 2048.
 __global__ void __launch_bounds__(device::kSumThreads)
     gram_scale_kernel(std::int64_t fields, std::int64_t order, GramMemory memory,
                       GramFacts* facts) {

@@ -188,6 +188,9 @@ __device__ inline void read_run(const decode::DecodeView& view, double shift, co
   }
 }
 
+// Grid: x tiles of lines times chunks, z matrices. Block: kThreads. Shared: SharedSums where sums
+// are taken, else none. Bound by: instructions per weight (conversions, sums in float64), then by
+// memory.
 template <typename Pass>
 __global__ void __launch_bounds__(kThreads, Pass::kBlocks)
     operand_kernel(ViewBatch batch, OperandArguments arguments, GramFacts* facts) {

@@ -101,7 +101,7 @@ __device__ inline std::uint32_t finite_codes(std::uint32_t codes, std::uint32_t 
   return codes & ~device::bytes_of_signs((codes & 0x7F7F7F7FU) + excess);
 }
 
-/// Grid    x: 128 x 128 tiles of the matrix, z: matrices; 128 threads.
+/// Grid    x: 128 x 128 tiles of the matrix, z: matrices. Block: kThreads, 128.
 /// Shared  NativeShared::bytes(): 8.8 KiB where stored rows are contracted, else 22.8.
 /// Bound   by memory as modelled: a code is read once and written as two bytes. Additions to the
 ///         histogram come next: 512 of a warp per tile.

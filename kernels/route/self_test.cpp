@@ -170,7 +170,7 @@ class Bench : private TestBench {
     Arena real(memory.reserve(counted.used()), counted.used());
     const BandBatch<Real, Real> batch = allocate(real);
     send(padded, batch.matrices);
-    reduce(plan, batch, lane.blas.get(), stream());
+    reduce(plan, batch, stream());
     const std::vector<Real> bands = fetched(batch.band, band_count);
     const std::vector<std::int32_t> exponents = fetched(batch.exponents, batch_size);
     std::vector<double> as_dense = dense_of_bands(bands, n, batch_size, kBand);

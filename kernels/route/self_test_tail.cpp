@@ -114,7 +114,7 @@ class TailTrial {
     reduce(plan_,
            {arrays_.matrices, kSlots, arrays_.bands, arrays_.exponents, arrays_.workspace,
             keep_factor},
-           bench_.lane.blas.get(), bench_.stream());
+           bench_.stream());
     return bench_.fetched(arrays_.bands, kSlots * band_elements(order_));
   }
 

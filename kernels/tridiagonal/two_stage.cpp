@@ -85,8 +85,7 @@ TwoStageArrays::TwoStageArrays(const TwoStagePlan& plan, Arena& memory) {
 }
 
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, float* matrices,
-                      const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
-                      cudaStream_t stream) {
+                      const TwoStageArrays& arrays, const DeviceValues& out, cudaStream_t stream) {
   auto* bands = static_cast<float*>(arrays.bands);
   {
     const Range range("band");
@@ -100,7 +99,7 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
     if (plan.band.deferred_panels > 0) {
       kernels.deferred_band(plan.band, batch, stream);
     } else {
-      kernels.band32(plan.band, batch, blas, stream);
+      kernels.band32(plan.band, batch, stream);
     }
     keep_bands<float>(plan, arrays, out, stream);
   }
@@ -114,15 +113,13 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
 }
 
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, double* matrices,
-                      const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
-                      cudaStream_t stream) {
+                      const TwoStageArrays& arrays, const DeviceValues& out, cudaStream_t stream) {
   auto* bands = static_cast<double*>(arrays.bands);
   {
     const Range range("band");
     kernels.band64(
         plan.band,
-        {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor}, blas,
-        stream);
+        {matrices, plan.batch, bands, out.exponents, arrays.workspace, plan.keeps_factor}, stream);
     keep_bands<double>(plan, arrays, out, stream);
   }
   chase<double>(plan, arrays, bands, plan.chase, kernels.chase64, kernels.shared_chase64, stream);

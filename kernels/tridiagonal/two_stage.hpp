@@ -56,13 +56,11 @@ struct TwoStageArrays {
 
 /// Eigenvalues, descending. `matrices` (batch x order x order of float or double, both triangles,
 /// zero beyond p) is destroyed, or holds the factors (band_back_transform.hpp). Ordered on
-/// `stream`; `blas` works on it. Does not wait.
+/// `stream`. Does not wait.
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, float* matrices,
-                      const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
-                      cudaStream_t stream);
+                      const TwoStageArrays& arrays, const DeviceValues& out, cudaStream_t stream);
 void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, double* matrices,
-                      const TwoStageArrays& arrays, cublasHandle_t blas, const DeviceValues& out,
-                      cudaStream_t stream);
+                      const TwoStageArrays& arrays, const DeviceValues& out, cudaStream_t stream);
 
 /// The stages behind the band once more, in float64, for the matrices at `positions` of a float32
 /// batch whose bands were kept; their eigenvalues become the first of `out`, in that order. The

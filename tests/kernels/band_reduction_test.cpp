@@ -47,12 +47,11 @@ Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cuda
       std::vector<std::int32_t>(static_cast<std::size_t>(batch), 0));
   DeviceArray<std::byte> workspace(static_cast<std::size_t>(batch) *
                                    plan.workspace_bytes_per_matrix);
-  const kernels::BlasHandle blas = kernels::make_blas(stream);
   kernels::reduce_to_band(
       plan,
       BandBatch<Real, BandReal>{device.data(), batch, band.data(), exponents.data(),
                                 workspace.data(), false, scale},
-      blas.get(), stream);
+      stream);
   const std::vector<BandReal> got = band.values();
   return {{got.begin(), got.end()}, exponents.values()};
 }

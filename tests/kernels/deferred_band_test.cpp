@@ -58,7 +58,7 @@ class DeferredBand : public KernelTest {
     if (plan.deferred_panels > 0) {
       kernels::reduce_to_band_deferred(plan, task, stream());
     } else {
-      kernels::reduce_to_band(plan, task, nullptr, stream());
+      kernels::reduce_to_band(plan, task, stream());
     }
     const std::vector<float> got = band.values();
     return {{{got.begin(), got.end()}, device_exponents.values()}, device.values()};

@@ -49,9 +49,8 @@ void scale_on_device(Real* element, double factor, cudaStream_t stream) {
 }
 
 template <typename Real>
-void wrong_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cublasHandle_t blas,
-                cudaStream_t stream) {
-  reduce_to_band(plan, batch, blas, stream);
+void wrong_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cudaStream_t stream) {
+  reduce_to_band(plan, batch, stream);
   if (is_planted(Plant::kBandReflector)) {
     scale_on_device(batch.band + band_index(4, 4), 1.001, stream);
   } else if (is_planted(Plant::kBandRotation)) {

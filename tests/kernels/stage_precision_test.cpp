@@ -83,10 +83,9 @@ void counted_gram(const decode::Encoding& encoding, const OperandPlan& plan, con
   ++calls.gram;
   form_grams(encoding, plan, batch, workspace, workspace_bytes, kernel, grams, facts, stream);
 }
-void counted_band(const BandPlan& plan, const BandBatch<float, float>& batch, cublasHandle_t blas,
-                  cudaStream_t stream) {
+void counted_band(const BandPlan& plan, const BandBatch<float, float>& batch, cudaStream_t stream) {
   ++calls.band;
-  reduce_to_band(plan, batch, blas, stream);
+  reduce_to_band(plan, batch, stream);
 }
 void spoiling_chase(float* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
                     double* diagonal, double* off_diagonal, cudaStream_t stream) {
