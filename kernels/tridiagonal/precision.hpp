@@ -35,7 +35,7 @@ struct StageTask {
 bool has_fast_float64(const DeviceTraits& device);
 
 /// The arithmetic of `gram` with that of the stages behind it, for measure::gram_rounding().
-/// `sweeps`: of a chase under way at once (ChaseShape).
+/// `sweeps`: of a group of a chase in float64 (BatchTask::stored_chase_sweeps()).
 measure::GramArithmetic with_stages(measure::GramArithmetic gram, bool is_float32,
                                     const StagePrecision& stages, int sweeps);
 
