@@ -55,9 +55,8 @@ TEST(StagePrecision, OnlyTrustedKernelsButWhereFloat64IsSlow) {
   EXPECT_EQ(choose_stages(task(7168, 2048, {})), StagePrecision{});
   EXPECT_EQ(choose_stages(task(7168, 2048, {.values32 = true})),
             (StagePrecision{.chase32 = false, .values32 = true}));
-  EXPECT_EQ(choose_stages(task(7168, 2048, {}, kAda)),
-            (StagePrecision{.chase32 = true, .values32 = false}))
-      << "as before there was a choice";
+  EXPECT_EQ(choose_stages(task(7168, 2048, {}, kAda)), StagePrecision{})
+      << "its routes say when (cuda_route_test.cpp)";
   EXPECT_EQ(choose_stages(task(4096, 4096, kBoth, kAda)), kNarrow) << "doubt comes after";
   for (const DeviceTraits& device :
        {DeviceTraits{.major = 8, .minor = 6}, kAda, DeviceTraits{.major = 12, .minor = 0}}) {
