@@ -415,6 +415,23 @@ TEST(SelfTests, EveryPrecisionOfAChasePutWrongIsFound) {
        }});
 }
 
+/// Wrong where a plan has the most sweeps and goes round its ring, and nowhere else.
+void wrong_when_long(float* bands, std::int64_t n, std::int64_t batch, const ChasePlan& plan,
+                     int* flags, double* diagonal, double* off_diagonal, cudaStream_t stream,
+                     long long patience) {
+  shared_chase<float, float>(bands, n, batch, plan, flags, diagonal, off_diagonal, stream,
+                             patience);
+  if (n > 100) {
+    check(cudaMemsetAsync(off_diagonal + n - 40, 0, sizeof(double), stream));
+  }
+}
+
+TEST(SelfTests, AChaseByFlagsIsTriedByThePlansOfMeasurements) {
+  KernelTable table;
+  table.shared_chase32 = wrong_when_long;
+  EXPECT_FALSE(tests_of(table, {{KernelUnderTest::kSharedChase, Variant::kPlain}})[0].passed);
+}
+
 /// Wrong by mma.sync alone.
 void wrong_plain_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t stream) {
   CodeGramBatch taken = batch;
