@@ -108,10 +108,12 @@ measure::BackendInfo CudaBackend::info() const {
     info.self_tests.push_back({name, test.passed, test.detail});
     if (!test.passed) {
       const Variant other = test.trial.variant == Variant::kFast ? Variant::kPlain : Variant::kFast;
+      // A newer kernel is used by its plain variant, or with it, or not at all.
+      const bool is_out = is_newer_kernel(test.trial.kernel) && !known.has(test.trial.kernel);
       const std::string instead =
-          known.has(test.trial.kernel, other)           ? trial_name({test.trial.kernel, other})
+          is_out                                        ? "the former kernel"
+          : known.has(test.trial.kernel, other)         ? trial_name({test.trial.kernel, other})
           : test.trial.kernel == KernelUnderTest::kTail ? "a whole float64 spectrum"
-          : is_newer_kernel(test.trial.kernel)          ? "the former kernel"
                                                         : "the libraries' route";
       info.notes.push_back("the kernel for " + name + " failed its self-test on this device (" +
                            test.detail + "); " + instead + " runs in its place");

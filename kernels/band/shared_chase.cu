@@ -232,7 +232,7 @@ __device__ void read_columns(const Setting& at, Mover<Stored, Real>& mover, int 
       device::publish_in_block(own_flag, number + 1, lane);
       slot = slot + 1 == at.ring_blocks ? 0 : slot + 1;
     }
-    if (!is_first || at.block > 0) {
+    if (!is_first) {
       before.advance(at);
     }
   }
@@ -254,10 +254,11 @@ __device__ void write_columns(const Setting& at, Mover<Stored, Real>& mover, int
       device::await_in_block(last_sweep, 2 * min(number + 2, group.end()), at.patience,
                              code_of(Part::kWriter));
       mover.write_back(group.first + step * kSize, slot);
+      // First the room in the ring: other blocks are told once the columns have arrived.
+      device::publish_in_block(own_flag, number + 1, lane);
       if (at.blocks > 1) {
         device::publish_on_device(global_flag, number + 1, lane);
       }
-      device::publish_in_block(own_flag, number + 1, lane);
       slot = slot + 1 == at.ring_blocks ? 0 : slot + 1;
     }
   }

@@ -156,6 +156,15 @@ StagePrecision BatchTask::stages() const {
                         .device = device});
 }
 
+int BatchTask::stored_chase_sweeps() const {
+  if (routes.newer.shared_chase) {
+    // Of every batch, and of a device of any number of multiprocessors.
+    return chase_plan(p(), 1, sizeof(float), sizeof(double), {.shared_bytes = device.shared_bytes})
+        .shape.sweeps;
+  }
+  return chase_shape(device.shared_bytes, sizeof(double)).sweeps;
+}
+
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
   // Enough for a Cholesky step to fill a device; of p = 2048, 2.4 GB.
   constexpr std::int64_t kProofsAtOnce = 64;

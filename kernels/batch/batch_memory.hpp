@@ -44,6 +44,9 @@ struct BatchTask {
   std::int64_t max_tail_values() const;
   /// How the stages behind float32 bands compute.
   StagePrecision stages() const;
+  /// Sweeps of a group of the chase of float32 bands in float64, by whichever kernel, for which
+  /// every element of the band rounds once.
+  int stored_chase_sweeps() const;
   /// Of `count` float32 matrices, how many are solved at a time: one for each multiprocessor, so
   /// that these are busy and the next ones are read and uploaded meanwhile.
   std::int64_t eigen_piece(std::int64_t count) const;

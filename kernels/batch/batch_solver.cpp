@@ -317,9 +317,7 @@ measure::Rounding BatchSolver::gram_rounding_of(const SpectrumRoute& route,
                                                 const measure::GramNorms& norms) const {
   measure::GramArithmetic arithmetic = arithmetic_of(route, has_rounded_codes);
   if (route.solver == SolverChoice::kTwoStage) {
-    const ChaseShape shape =
-        chase_shape(task_.device.shared_bytes, stages.chase32 ? sizeof(float) : sizeof(double));
-    arithmetic = with_stages(arithmetic, route.is_float32(), stages, shape.sweeps);
+    arithmetic = with_stages(arithmetic, route.is_float32(), stages, task_.stored_chase_sweeps());
   }
   return measure::gram_rounding(arithmetic, task_.p(), task_.n(), norms);
 }

@@ -23,20 +23,14 @@ using measure::Mode;
           std::string(text));
 }
 
-/// Tensor cores multiply float64 where NVIDIA built them for it; TF32 everywhere from 8.0 on.
-bool has_float64_tensor_cores(const DeviceTraits& device) {
-  return (device.major == 8 && device.minor == 0) || device.major == 9 ||
-         (device.major == 10 && device.minor == 0);
-}
-
 /// Where float64 is slow, 28 products of bytes beat one of float64 by far.
 bool wants_sliced_gram(const RouteWish& wish, const DeviceTraits& device) {
   return (wish.kind == RouteWish::Kind::kAuto || wish.kind == RouteWish::Kind::kTwoStage) &&
-         !has_float64_tensor_cores(device);
+         !has_fast_float64(device);
 }
 
 BandRoute best_band(const DeviceTraits& device, bool is_float32) {
-  return is_float32 || has_float64_tensor_cores(device) ? BandRoute::kTensor : BandRoute::kPlain;
+  return is_float32 || has_fast_float64(device) ? BandRoute::kTensor : BandRoute::kPlain;
 }
 
 Variant variant_of(ProductKernel product) {
@@ -164,13 +158,17 @@ bool wants_code_warpgroups(const RouteWish& wish, const DeviceTraits& device) {
 }
 
 /// What the self-tests leave of them.
-NewerKernels trusted_newer(const RouteWish& wish, const TestVerdicts& verdicts) {
+NewerKernels trusted_newer(const RouteWish& wish, const DeviceTraits& device,
+                           const TestVerdicts& verdicts) {
   NewerKernels newer;
   if (wish.kind == RouteWish::Kind::kLibrary) {
     return newer;
   }
   for (const NewerKernel& one : kNewerKernels) {
     newer.*one.flag = !wish.former && verdicts.has(one.kernel);
+  }
+  if (!has_fast_float64(device)) {
+    newer.chase32 = !verdicts.failed(KernelUnderTest::kChase32);
   }
   return newer;
 }
@@ -181,6 +179,11 @@ bool is_band(KernelUnderTest kernel) {
 }
 
 }  // namespace
+
+bool has_fast_float64(const DeviceTraits& device) {
+  return (device.major == 8 && device.minor == 0) || device.major == 9 ||
+         (device.major == 10 && device.minor == 0);
+}
 
 std::string_view kernel_name(KernelUnderTest kernel) {
   switch (kernel) {
@@ -337,7 +340,7 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   }
   plan.first = kLibrary;
   plan.strict = kLibrary;
-  plan.newer = trusted_newer(wish, verdicts);
+  plan.newer = trusted_newer(wish, device, verdicts);
   if (wants_code_warpgroups(wish, device) &&
       verdicts.has(KernelUnderTest::kCodeSlices, Variant::kFast)) {
     plan.code_product = ProductKernel::kWarpgroup;

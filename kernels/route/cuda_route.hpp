@@ -30,6 +30,10 @@ struct DeviceTraits {
   int multiprocessors = 0;       ///< 0: not known
 };
 
+/// True where the device has float64 units for more than compatibility: at 1/2 of float32 and not
+/// 1/64. Those are where its tensor cores multiply float64 too; TF32 they all do from 8.0 on.
+bool has_fast_float64(const DeviceTraits& device);
+
 /// What routes need to trust: our kernels, of which Gram kernels are tested for each kind of
 /// operand, and the library's eigenvalues.
 enum class KernelUnderTest : std::uint8_t {
@@ -118,7 +122,9 @@ struct SpectrumRoute {
 /// Kernels that do in less time what a former one does, which stays until a device has judged them:
 /// each is used where it passed its self-test, or else the former one is.
 struct NewerKernels {
-  bool chase32 = false;        ///< bulge chasing in float32, of float32 spectra
+  /// Bulge chasing in float32, of float32 spectra; without fast float64 it is the former way too,
+  /// and what is left out is what failed.
+  bool chase32 = false;
   bool shared_chase = false;   ///< bulge chasing by flags; several blocks a matrix in small batches
   bool values32 = false;       ///< bisection in float32, of float32 spectra
   bool deferred_band = false;  ///< updates of several panels at once in the float32 reduction

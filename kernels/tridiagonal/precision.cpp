@@ -28,11 +28,6 @@ measure::Situation with_escalation(measure::Situation situation) {
 
 }  // namespace
 
-bool has_fast_float64(const DeviceTraits& device) {
-  return (device.major == 8 && device.minor == 0) || device.major == 9 ||
-         (device.major == 10 && device.minor == 0);
-}
-
 measure::GramArithmetic with_stages(measure::GramArithmetic gram, bool is_float32,
                                     const StagePrecision& stages, int sweeps) {
   if (!is_float32) {
@@ -78,7 +73,7 @@ StagePrecision choose_stages(const StageTask& task) {
     return is_slow || task.is_fast || share_of_noise(task.rows, task.cols, stages) <= kShare;
   };
   StagePrecision stages;
-  stages.chase32 = (task.newer.chase32 || is_slow) && may({.chase32 = true});
+  stages.chase32 = task.newer.chase32 && may({.chase32 = true});
   stages.values32 = task.newer.values32 && may({.chase32 = stages.chase32, .values32 = true});
   return stages;
 }

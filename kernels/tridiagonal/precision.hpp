@@ -30,12 +30,8 @@ struct StageTask {
   DeviceTraits device = {};
 };
 
-/// True where the device has float64 units for more than compatibility: at 1/2 of float32 and not
-/// 1/64.
-bool has_fast_float64(const DeviceTraits& device);
-
 /// The arithmetic of `gram` with that of the stages behind it, for measure::gram_rounding().
-/// `sweeps`: of a chase under way at once (ChaseShape).
+/// `sweeps`: of a group of a chase in float64 (BatchTask::stored_chase_sweeps()).
 measure::GramArithmetic with_stages(measure::GramArithmetic gram, bool is_float32,
                                     const StagePrecision& stages, int sweeps);
 
@@ -46,7 +42,7 @@ double share_of_noise(std::int64_t rows, std::int64_t cols, const StagePrecision
 /// Stages in float32 where their error leaves the promises of noise, which is what most of a
 /// trained spectrum resembles, room enough; `fast`, which promises the largest values, always. A
 /// device without fast float64 tries them first whatever the shape. All need their kernels to be
-/// trusted; but such a device had a float32 chase before there were any to choose from.
+/// trusted.
 StagePrecision choose_stages(const StageTask& task);
 
 /// Whether a spectrum of float32 stages stands: judge() asks for nothing more, and of `default` no

@@ -130,6 +130,24 @@ TEST(BatchMemory, TailsAreWantedWhereTheirKernelsAreTrusted) {
   EXPECT_LT(device_bytes(task, {.batch = 16, .wide = 8}), with);
 }
 
+TEST(BatchMemory, ElementsRoundOncePerGroupOfTheChaseThatRuns) {
+  BatchTask task = expert(7168, 2048, true);
+  EXPECT_EQ(task.stored_chase_sweeps(), 7);
+  task.device.shared_bytes = 166912;
+  EXPECT_EQ(task.stored_chase_sweeps(), 5);
+  task.routes.newer.shared_chase = true;
+  for (const std::size_t shared_bytes : {std::size_t{166912}, std::size_t{232448}}) {
+    task.device.shared_bytes = shared_bytes;
+    for (const std::int64_t batch : {1, 30, 132}) {
+      EXPECT_EQ(task.stored_chase_sweeps(),
+                chase_plan(2048, batch, sizeof(float), sizeof(double),
+                           {.shared_bytes = shared_bytes, .multiprocessors = 132})
+                    .shape.sweeps);
+    }
+  }
+  EXPECT_EQ(task.stored_chase_sweeps(), 6) << "a sweep fewer than in lock step";
+}
+
 TEST(BatchMemory, BandsAreKeptWhereStagesInFloat32MayNotBeEnough) {
   BatchTask task = expert(7168, 2048, true);
   task.routes.keeps_factor = false;

@@ -346,6 +346,13 @@ TEST(CudaRoute, NewerKernelsAreUsedWhereTheyPassedAndAreWanted) {
   EXPECT_TRUE(one_less.shared_chase);
   EXPECT_EQ(routes("two-stage+kernels-former", Mode::kDefault, all_but()).newer, NewerKernels{});
   EXPECT_EQ(routes("library", Mode::kDefault, all_but()).newer, NewerKernels{});
+  // Where float64 is slow the former chase of float32 spectra is in float32 too, unless it failed.
+  constexpr NewerKernels kSlowFormer = {.chase32 = true};
+  EXPECT_EQ(routes("two-stage+kernels-former", Mode::kDefault, all_but(), kAda).newer, kSlowFormer);
+  EXPECT_TRUE(routes("auto", Mode::kDefault, all_but(), kAda).newer.chase32);
+  for (const char* wish : {"auto", "two-stage+kernels-former"}) {
+    EXPECT_FALSE(routes(wish, Mode::kDefault, all_but({K::kChase32}), kAda).newer.chase32);
+  }
   EXPECT_EQ(routes("auto", Mode::kStrict, all_but()).code_product, ProductKernel::kWarpgroup);
   EXPECT_EQ(routes("auto", Mode::kStrict, plain_of(K::kCodeSlices)).code_product,
             ProductKernel::kWarp);

@@ -371,6 +371,111 @@ TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {
       << info.notes[0];
 }
 
+int wrong_calls = 0;
+/// Any shared chase, with the last diagonal element of all lost.
+template <typename Stored, typename Real>
+void counted_wrong_shared_chase(Stored* bands, std::int64_t n, std::int64_t batch,
+                                const ChasePlan& plan, int* flags, double* diagonal,
+                                double* off_diagonal, cudaStream_t stream, long long patience) {
+  ++wrong_calls;
+  shared_chase<Stored, Real>(bands, n, batch, plan, flags, diagonal, off_diagonal, stream,
+                             patience);
+  check(cudaMemsetAsync(diagonal + batch * n - 1, 0, sizeof(double), stream));
+}
+template <typename Stored, typename Real>
+void wrong_chase_of(Stored* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
+                    double* diagonal, double* off_diagonal, cudaStream_t stream) {
+  chase_bands<Stored, Real>(bands, n, batch, shape, diagonal, off_diagonal, stream);
+  check(cudaMemsetAsync(diagonal + batch * n - 1, 0, sizeof(double), stream));
+}
+
+TEST(SelfTests, EveryPrecisionOfAChasePutWrongIsFound) {
+  using Plant = void (*)(KernelTable&);
+  const auto expect_found = [](KernelUnderTest kernel, std::initializer_list<Plant> plants) {
+    for (const Plant plant : plants) {
+      KernelTable table;
+      plant(table);
+      EXPECT_FALSE(tests_of(table, {{kernel, Variant::kPlain}})[0].passed)
+          << kernel_name(kernel) << ", " << &plant - plants.begin();
+    }
+  };
+  expect_found(KernelUnderTest::kChase,
+               {[](KernelTable& table) { table.chase32 = wrong_chase_of<float, float>; },
+                [](KernelTable& table) { table.chase32_in_64 = wrong_chase_of<float, double>; },
+                [](KernelTable& table) { table.chase64 = wrong_chase_of<double, double>; }});
+  expect_found(
+      KernelUnderTest::kSharedChase,
+      {[](KernelTable& table) { table.shared_chase32 = counted_wrong_shared_chase<float, float>; },
+       [](KernelTable& table) {
+         table.shared_chase32_in_64 = counted_wrong_shared_chase<float, double>;
+       },
+       [](KernelTable& table) {
+         table.shared_chase64 = counted_wrong_shared_chase<double, double>;
+       }});
+}
+
+/// Wrong where a plan has the most sweeps and goes round its ring, and nowhere else.
+void wrong_when_long(float* bands, std::int64_t n, std::int64_t batch, const ChasePlan& plan,
+                     int* flags, double* diagonal, double* off_diagonal, cudaStream_t stream,
+                     long long patience) {
+  shared_chase<float, float>(bands, n, batch, plan, flags, diagonal, off_diagonal, stream,
+                             patience);
+  if (n > 100) {
+    check(cudaMemsetAsync(off_diagonal + n - 40, 0, sizeof(double), stream));
+  }
+}
+
+TEST(SelfTests, AChaseByFlagsIsTriedByThePlansOfMeasurements) {
+  KernelTable table;
+  table.shared_chase32 = wrong_when_long;
+  EXPECT_FALSE(tests_of(table, {{KernelUnderTest::kSharedChase, Variant::kPlain}})[0].passed);
+}
+
+/// Wrong by mma.sync alone.
+void wrong_plain_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t stream) {
+  CodeGramBatch taken = batch;
+  taken.rounded = batch.rounded && batch.product == ProductKernel::kWarpgroup;
+  form_code_grams(taken, workspace, stream);
+}
+
+TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
+  KernelTable table;
+  table.code_grams = wrong_plain_code_grams;
+  table.wide_back_transform32 = wrong_wide_turn;
+  table.deferred_band = wrong_deferred_band;
+  table.values32 = [](const double* diagonal, const double* off_diagonal, std::int64_t n,
+                      std::int64_t batch, ValueOrder order, double* values, int* failed,
+                      cudaStream_t stream, std::int64_t rows) {
+    ++wrong_calls;
+    wrong_values32(diagonal, off_diagonal, n, batch, order, values, failed, stream, rows);
+  };
+  table.shared_chase32 = counted_wrong_shared_chase<float, float>;
+  table.chase32 = [](float* bands, std::int64_t n, std::int64_t batch, const ChaseShape& shape,
+                     double* diagonal, double* off_diagonal, cudaStream_t stream) {
+    ++wrong_calls;
+    slightly_wrong_chase32(bands, n, batch, shape, diagonal, off_diagonal, stream);
+  };
+  for (const bool is_slow : {false, true}) {
+    emulated::set_compute_capability(is_slow ? 8 : 9, is_slow ? 9 : 0);
+    CudaBackend backend(0, table);
+    emulated::set_compute_capability(9, 0);
+    backend.prepare({});
+    const measure::BackendInfo info = backend.info();
+    EXPECT_EQ(info.notes.size(), 6U);
+    for (const std::string& note : info.notes) {
+      EXPECT_NE(note.find("the former kernel runs in its place"), std::string::npos) << note;
+    }
+    wrong_calls = 0;
+    for (const measure::Mode mode :
+         {measure::Mode::kFast, measure::Mode::kDefault, measure::Mode::kStrict}) {
+      const measure::MatrixReport report = SmallMatrix{}.measured_by(backend, "auto", mode);
+      EXPECT_NEAR(report.sigma[0], 4.0, 1e-5);
+      EXPECT_NEAR(report.sigma[1], 3.0, 1e-5);
+    }
+    EXPECT_EQ(wrong_calls, 0) << is_slow;
+  }
+}
+
 TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
   KernelTable table;
   table.values = wrong_values;
