@@ -43,15 +43,14 @@ BackBatch::BackBatch(Probe& probe, std::int64_t order, std::int64_t slots)
   DeviceBuffer bands("bands of factors");
   DeviceBuffer workspace("panels of factors");
   DeviceBuffer exponents("exponents of factors");
-  reduce_to_band<float, float>(
-      plan,
-      {.matrices = matrices,
-       .batch = slots_,
-       .band = bands.reserve_array<float>(room(band_elements(order_))),
-       .exponents = exponents.reserve_array<std::int32_t>(room(1)),
-       .workspace = workspace.reserve(room(1) * plan.workspace_bytes_per_matrix),
-       .keep_factor = true},
-      probe.stream());
+  reduce_to_band<float>(plan,
+                        {.matrices = matrices,
+                         .batch = slots_,
+                         .band = bands.reserve_array<float>(room(band_elements(order_))),
+                         .exponents = exponents.reserve_array<std::int32_t>(room(1)),
+                         .workspace = workspace.reserve(room(1) * plan.workspace_bytes_per_matrix),
+                         .keep_factor = true},
+                        probe.stream());
   check(cudaStreamSynchronize(probe.stream()));
 }
 

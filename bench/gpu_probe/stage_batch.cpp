@@ -100,7 +100,7 @@ void StageBatch::form(ProductKernel product, bool native_operands) {
   }
 }
 
-BandBatch<float, float> StageBatch::band_batch() {
+BandBatch<float> StageBatch::band_batch() {
   auto* const exponents = small_.reserve_array<std::int32_t>(0);
   check(cudaMemsetAsync(exponents, 0, static_cast<std::size_t>(count_) * sizeof *exponents,
                         probe_.stream()));
@@ -113,7 +113,7 @@ BandBatch<float, float> StageBatch::band_batch() {
 }
 
 void StageBatch::reduce(BandRoute route, std::int64_t strip_rows) {
-  reduce_to_band<float, float>(band_plan(route, strip_rows), band_batch(), probe_.stream());
+  reduce_to_band<float>(band_plan(route, strip_rows), band_batch(), probe_.stream());
 }
 
 void StageBatch::reduce_deferred() {

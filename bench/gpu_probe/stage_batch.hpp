@@ -86,7 +86,7 @@ class StageBatch {
   kernels::BandPlan band_plan(kernels::BandRoute route, std::int64_t strip_rows) const;
   kernels::BandPlan deferred_plan() const;
   /// The batch of a reduction: matrices come scaled.
-  kernels::BandBatch<float, float> band_batch();
+  kernels::BandBatch<float> band_batch();
 
   Probe& probe_;
   std::int64_t count_;

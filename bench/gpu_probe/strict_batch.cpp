@@ -85,11 +85,10 @@ void StrictBatch::complete() {
 }
 
 void StrictBatch::reduce() {
-  reduce_to_band<double, double>(
-      band_plan_,
-      {grams_.reserve_array<double>(0), count(), bands_.reserve_array<double>(0),
-       small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
-      probe_.stream());
+  reduce_to_band<double>(band_plan_,
+                         {grams_.reserve_array<double>(0), count(), bands_.reserve_array<double>(0),
+                          small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
+                         probe_.stream());
 }
 
 void StrictBatch::chase() {

@@ -156,8 +156,9 @@ __device__ inline int await_on_device(const int* flag, int least, const Patience
   return __reduce_min_sync(0xFFFFFFFFU, value);
 }
 
-/// 1 / value and 1 / sqrt(value) of a positive normal number to 20 bits, from the unit for special
-/// functions alone: CUDA's own go on with branches for what is not normal.
+/// 1 / value and 1 / sqrt(value) of a positive normal number, from the unit for special functions
+/// alone: CUDA's own go on with branches for what is not normal. The unit reads the upper 32 bits
+/// of the number and leaves zeros in the lower ones of the result, which errs by up to 2^-19.
 __device__ inline double rough_reciprocal(double value) {
   double out;
   asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(out) : "d"(value));

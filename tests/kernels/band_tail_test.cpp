@@ -40,8 +40,8 @@ struct Reduced {
         exponents(from.size()),
         workspace(from.size() * plan.workspace_bytes_per_matrix) {
     reduce_to_band(plan,
-                   BandBatch<Real, Real>{matrices.data(), static_cast<std::int64_t>(from.size()),
-                                         bands.data(), exponents.data(), workspace.data(), true},
+                   BandBatch<Real>{matrices.data(), static_cast<std::int64_t>(from.size()),
+                                   bands.data(), exponents.data(), workspace.data(), true},
                    stream);
   }
   static std::vector<Real> padded(const std::vector<SymmetricMatrix>& from, std::int64_t order) {

@@ -354,6 +354,17 @@ TEST_P(Emulation, NarrowFloatsRoundToNearestEven) {
   EXPECT_EQ(__half_as_ushort(__float2half_rn(0x1p-25F)), 0);
 }
 
+/// PTX ISA: rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 "ignore the least-significant 32 bits".
+TEST_P(Emulation, RoughRootsReadAndWriteTheUpperHalf) {
+  const double value = std::bit_cast<double>(0x3FF8000000000000ULL);
+  const double near = std::bit_cast<double>(0x3FF80000FFFFFFFFULL);
+  EXPECT_EQ(rough_reciprocal(near), rough_reciprocal(value));
+  EXPECT_EQ(rough_inverse_root(near), rough_inverse_root(value));
+  EXPECT_EQ(std::bit_cast<std::uint64_t>(rough_inverse_root(near)) & 0xFFFFFFFFU, 0U);
+  EXPECT_NEAR(rough_reciprocal(near) * near, 1.0, 0x1p-19);
+  EXPECT_NEAR(rough_inverse_root(near) * std::sqrt(near), 1.0, 0x1p-19);
+}
+
 INSTANTIATE_THREAD_ORDERS(Emulation);
 
 __global__ void convert_codes(std::uint32_t* pairs, float* values) {

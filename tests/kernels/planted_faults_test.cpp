@@ -49,7 +49,7 @@ void scale_on_device(Real* element, double factor, cudaStream_t stream) {
 }
 
 template <typename Real>
-void wrong_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cudaStream_t stream) {
+void wrong_band(const BandPlan& plan, const BandBatch<Real>& batch, cudaStream_t stream) {
   reduce_to_band(plan, batch, stream);
   if (is_planted(Plant::kBandReflector)) {
     scale_on_device(batch.band + band_index(4, 4), 1.001, stream);

@@ -82,7 +82,7 @@ void counted_gram(const decode::Encoding& encoding, const OperandPlan& plan, con
   ++calls.gram;
   form_grams(encoding, plan, batch, workspace, workspace_bytes, kernel, grams, facts, stream);
 }
-void counted_band(const BandPlan& plan, const BandBatch<float, float>& batch, cudaStream_t stream) {
+void counted_band(const BandPlan& plan, const BandBatch<float>& batch, cudaStream_t stream) {
   ++calls.band;
   reduce_to_band(plan, batch, stream);
 }

@@ -85,12 +85,13 @@ void await_in_block(const int* flag, int least, const Patience& patience, std::u
 int await_on_device(const int* flag, int least, const Patience& patience, std::uint32_t code,
                     std::source_location where = std::source_location::current());
 
-/// As the device: the upper half of the number, 20 bits behind the point, is all there is.
+/// As the device: the upper half of a number, 20 bits behind the point, is all that it reads and
+/// all that it writes.
 inline double rough(double exact) {
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(exact) & 0xFFFFFFFF00000000U);
 }
-inline double rough_reciprocal(double value) { return rough(1.0 / value); }
-inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(value)); }
+inline double rough_reciprocal(double value) { return rough(1.0 / rough(value)); }
+inline double rough_inverse_root(double value) { return rough(1.0 / std::sqrt(rough(value))); }
 /// The same of float32: the last bits lost, and one unit more.
 inline float rough(float exact) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(exact) & 0xFFFFFFFEU) - 2U);
