@@ -4,6 +4,7 @@
 #include "simulated_cores.hpp"
 
 #include "bench/sampling.hpp"
+#include "kernels/decode/upload_turns.hpp"
 #include "measure/judgement.hpp"
 #include "measure/spectrum_error.hpp"
 #include <vindex/error.hpp>
@@ -12,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -28,34 +28,6 @@ using Clock = std::chrono::steady_clock;
 Clock::duration duration_of(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
-
-/// First come, first served, as kernels/decode/upload_turns.hpp.
-class Turns {
- public:
-  class Turn {
-   public:
-    explicit Turn(Turns& turns) : turns_(turns) {
-      std::unique_lock lock(turns_.mutex_);
-      const std::uint64_t ticket = turns_.next_++;
-      turns_.changed_.wait(lock, [&] { return turns_.serving_ == ticket; });
-    }
-    ~Turn() {
-      const std::lock_guard lock(turns_.mutex_);
-      ++turns_.serving_;
-      turns_.changed_.notify_all();
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    Turns& turns_;
-  };
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t next_ = 0, serving_ = 0;
-};
 
 /// Buffers that are given back, of one size mostly.
 class KeptStaging : public std::enable_shared_from_this<KeptStaging> {
@@ -141,7 +113,7 @@ class SimulatedDevice final : public measure::Backend {
 
  private:
   void upload(std::span<measure::MatrixInput* const> batch, DeviceCall& call) {
-    const Turns::Turn turn(bus_);
+    const kernels::UploadTurns::Turn turn(bus_);
     std::deque<std::pair<measure::MatrixInput*, Clock::time_point>> held;
     const auto release_oldest = [&] {
       sleep_until(held.front().second);
@@ -214,7 +186,7 @@ class SimulatedDevice final : public measure::Backend {
   std::function<const measure::MatrixReport&(std::int64_t, std::int64_t)> report_;
   std::function<void(const DeviceCall&)> ended_;
   std::atomic<std::int64_t> judged_{0};
-  Turns bus_;
+  kernels::UploadTurns bus_;
   std::mutex mutex_;
   Clock::time_point device_free_{};
 };
