@@ -78,17 +78,19 @@ StageBatch::StageBatch(Probe& probe)
     band_bytes =
         std::max(band_bytes, band_plan(BandRoute::kTensor, strip_rows).workspace_bytes_per_matrix);
   }
+  band_bytes = std::max(band_bytes, deferred_plan().workspace_bytes_per_matrix);
   band_workspace_.reserve(room(static_cast<std::int64_t>(band_bytes)));
   values_.reserve(room(3 * order()) * sizeof(double));
   small_.reserve(room(2) * sizeof(std::int32_t));
 }
 
-void StageBatch::form(ProductKernel product) {
+void StageBatch::form(ProductKernel product, bool native) {
   for (std::int64_t first = 0; first < count_; first += kAtOnce) {
     const auto many = static_cast<std::size_t>(std::min(kAtOnce, count_ - first));
     form_grams(encoding_, plan_,
                {.views = std::span(views_).subspan(static_cast<std::size_t>(first), many),
-                .sign_flip_keys = {}},
+                .sign_flip_keys = {},
+                .native_operands = native},
                workspace_.reserve(workspace_bytes_), workspace_bytes_, product,
                grams_.reserve_array<float>(0) + first * shape_.gram_elements(),
                facts_.reserve_array<GramFacts>(0) + first, probe_.stream());
@@ -96,19 +98,30 @@ void StageBatch::form(ProductKernel product) {
 }
 
 void StageBatch::reduce(BandRoute route, std::int64_t strip_rows) {
-  reduce_to_band<float, float>(
-      band_plan(route, strip_rows),
-      {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
-       small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
-      nullptr, probe_.stream());
+  reduce_to_band<float, float>(band_plan(route, strip_rows), band_batch(), nullptr,
+                               probe_.stream());
 }
 
-void StageBatch::solve() {
+void StageBatch::reduce_deferred() {
+  reduce_to_band_deferred(deferred_plan(), band_batch(), probe_.stream());
+}
+
+BandBatch<float, float> StageBatch::band_batch() {
+  return {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
+          small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)};
+}
+
+void StageBatch::solve(bool single) {
   auto* const diagonal = values_.reserve_array<double>(0);
-  tridiagonal_values(diagonal, diagonal + count_ * order(), order(), count_,
-                     ValueOrder::kDescending, diagonal + 2 * count_ * order(),
-                     reinterpret_cast<int*>(small_.reserve_array<std::int32_t>(0) + count_),
-                     probe_.stream());
+  (single ? tridiagonal_values32 : tridiagonal_values)(
+      diagonal, diagonal + count_ * order(), order(), count_, ValueOrder::kDescending,
+      diagonal + 2 * count_ * order(),
+      reinterpret_cast<int*>(small_.reserve_array<std::int32_t>(0) + count_), probe_.stream(),
+      kTridiagonalRowsInShared);
+}
+
+BandPlan StageBatch::deferred_plan() const {
+  return plan_band_reduction<float>(band_order(order()), BandRoute::kTensor, shared_bytes(), true);
 }
 
 BandPlan StageBatch::band_plan(BandRoute route, std::int64_t strip_rows) const {

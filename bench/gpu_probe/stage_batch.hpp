@@ -21,8 +21,8 @@ class StageBatch {
   /// Of the Gram matrices.
   std::int64_t order() const { return std::min(shape_.rows, shape_.cols); }
 
-  /// Gram matrices of the codes.
-  void form(kernels::ProductKernel product);
+  /// Gram matrices of the codes; `native`: operands by conversions of the device.
+  void form(kernels::ProductKernel product, bool native = false);
 
   /// Rows of the strips to try, on tensor cores; 0: as planned.
   std::vector<std::int64_t> strips() const {
@@ -31,6 +31,9 @@ class StageBatch {
   }
   /// Gram matrices, which are destroyed, to bands.
   void reduce(kernels::BandRoute route, std::int64_t strip_rows);
+  /// Whether this order gets deferred updates here, and the same with them.
+  bool defers() const { return deferred_plan().deferred_panels > 0; }
+  void reduce_deferred();
 
   /// Sweeps under way at once in arithmetic of Real, at most so many.
   template <typename Real>
@@ -47,13 +50,15 @@ class StageBatch {
         diagonal + count_ * order(), probe_.stream());
   }
 
-  /// Tridiagonal matrices, which are kept, to their values.
-  void solve();
+  /// Tridiagonal matrices, which are kept, to their values; `single`: counted in float32.
+  void solve(bool single = false);
 
  private:
   std::size_t shared_bytes() const { return probe_.properties().sharedMemPerBlockOptin; }
   /// With strips of at most `strip_rows` rows, as a device with less shared memory has them.
   kernels::BandPlan band_plan(kernels::BandRoute route, std::int64_t strip_rows) const;
+  kernels::BandPlan deferred_plan() const;
+  kernels::BandBatch<float, float> band_batch();
 
   Probe& probe_;
   std::int64_t count_;

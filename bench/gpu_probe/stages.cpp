@@ -95,21 +95,31 @@ std::vector<Stage> all_stages(const Probe& probe, const StageBatch& batch) {
   std::vector<Stage> all;
   all.push_back({"gram", "gram by mma.sync", From::kCodes,
                  [](StageBatch& one) { one.form(ProductKernel::kWarp); }});
+  all.push_back({"gram", "gram by mma.sync, operands by conversions", From::kCodes,
+                 [](StageBatch& one) { one.form(ProductKernel::kWarp, true); }});
   for (const std::int64_t strip_rows : batch.strips()) {
     const std::string strips =
         strip_rows == 0 ? "" : ", strips of " + std::to_string(strip_rows) + " rows";
     all.push_back({"band", "band on tensor cores" + strips, From::kGrams,
                    [strip_rows](StageBatch& one) { one.reduce(BandRoute::kTensor, strip_rows); }});
   }
+  if (batch.defers()) {
+    all.push_back({"band", "band on tensor cores, deferred updates", From::kGrams,
+                   [](StageBatch& one) { one.reduce_deferred(); }});
+  }
   add_chases<double>(probe, batch, "chase64", all);
   add_chases<float>(probe, batch, "chase32", all);
   all.push_back({"values", "values", From::kTridiagonals, [](StageBatch& one) { one.solve(); }});
+  all.push_back({"values", "values in float32", From::kTridiagonals,
+                 [](StageBatch& one) { one.solve(true); }});
   all.push_back({"band", "band without tensor cores", From::kGrams,
                  [](StageBatch& one) { one.reduce(BandRoute::kPlain, 0); }});
   if (choose_product_kernel(probe.properties().major, probe.properties().minor) ==
       ProductKernel::kWarpgroup) {
     all.push_back({"gram", "gram by wgmma", From::kCodes,
                    [](StageBatch& one) { one.form(ProductKernel::kWarpgroup); }});
+    all.push_back({"gram", "gram by clusters", From::kCodes,
+                   [](StageBatch& one) { one.form(ProductKernel::kWarpgroupPairs); }});
   }
   return all;
 }

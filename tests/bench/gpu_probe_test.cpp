@@ -47,11 +47,12 @@ TEST(GpuProbe, EveryStageIsTimedByItsKernels) {
     probe.stages.sweeps = {7, 14, 9};
   });
   expect_measured(found);
-  EXPECT_EQ(found.routes(),
-            (std::vector<std::string>{"gram by mma.sync", "band on tensor cores",
-                                      "chase in float64, 7 sweeps", "chase in float32, 7 sweeps",
-                                      "chase in float32, 9 sweeps", "chase in float32, 14 sweeps",
-                                      "values", "band without tensor cores", "gram by wgmma"}));
+  EXPECT_EQ(found.routes(), (std::vector<std::string>{
+                                "gram by mma.sync", "gram by mma.sync, operands by conversions",
+                                "band on tensor cores", "chase in float64, 7 sweeps",
+                                "chase in float32, 7 sweeps", "chase in float32, 9 sweeps",
+                                "chase in float32, 14 sweeps", "values", "values in float32",
+                                "band without tensor cores", "gram by wgmma", "gram by clusters"}));
   // Each has rows of its kernels behind its own.
   EXPECT_GT(found.rows.size(), 2 * found.routes().size());
 }
@@ -65,9 +66,22 @@ TEST(GpuProbe, WhatIsAskedForIsAllThatIsTimed) {
     probe.stages.sweeps = {14};
   });
   expect_measured(found);
-  EXPECT_EQ(found.routes(), (std::vector<std::string>{"chase in float32, 14 sweeps", "values"}));
+  EXPECT_EQ(found.routes(), (std::vector<std::string>{"chase in float32, 14 sweeps", "values",
+                                                      "values in float32"}));
   EXPECT_EQ(found.rows.front().batch, 1);
   EXPECT_EQ(found.rows.front().rows, 64);
+}
+
+TEST(GpuProbe, LargeOrdersHaveDeferredUpdatesBesideTheFormerBand) {
+  const Found found = run(probe::probe_stages, [](probe::Probe& probe) {
+    probe.stages.rows = probe.stages.cols = 224;
+    probe.stages.batch = 1;
+    probe.stages.only = {"band"};
+  });
+  expect_measured(found);
+  EXPECT_EQ(found.routes(), (std::vector<std::string>{"band on tensor cores",
+                                                      "band on tensor cores, deferred updates",
+                                                      "band without tensor cores"}));
 }
 
 TEST(GpuProbe, LibrariesGiveTheSingularValuesOfTallAndWideMatrices) {
