@@ -188,7 +188,8 @@ void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
   add_backend_flags(verb, flags.backend);
   verb.add_option("--svd-route", settings.options.svd_route,
                   "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
-                  "+gram-mma, +gram-wgmma or +gram-clusters and +band-plain or +band-tensor")
+                  "+gram-mma, +gram-wgmma or +gram-clusters, +band-plain or +band-tensor, and "
+                  "+kernels-former")
       ->capture_default_str();
   verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))

@@ -64,20 +64,36 @@ CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels)
 }
 
 CudaBackend::LaneLease::LaneLease(CudaBackend& backend) : backend_(backend) {
-  std::unique_lock lock(backend.mutex_);
-  backend.freed_.wait(lock, [&] { return !backend.free_lanes_.empty(); });
-  number_ = backend.free_lanes_.back();
-  backend.free_lanes_.pop_back();
-  lock.unlock();
-  if (backend.lanes_[number_] == nullptr) {
-    try {
-      auto lane = std::make_unique<Lane>(backend.turns_);
-      lock.lock();
-      backend.lanes_[number_] = std::move(lane);
-    } catch (...) {
-      give_back();
-      throw;
+  while (!take()) {
+  }
+}
+
+/// False where the lane cannot be made and is left out: somebody else took the device's memory, and
+/// the calls go on with the lanes that there are.
+bool CudaBackend::LaneLease::take() {
+  {
+    std::unique_lock lock(backend_.mutex_);
+    backend_.freed_.wait(lock, [&] { return !backend_.free_lanes_.empty(); });
+    number_ = backend_.free_lanes_.back();
+    backend_.free_lanes_.pop_back();
+  }
+  if (backend_.lanes_[number_] != nullptr) {
+    return true;
+  }
+  try {
+    auto lane = std::make_unique<Lane>(backend_.turns_);
+    const std::lock_guard lock(backend_.mutex_);
+    backend_.lanes_[number_] = std::move(lane);
+    return true;
+  } catch (const OutOfMemory&) {
+    if (backend_.made_lanes() > 0) {
+      return false;
     }
+    give_back();
+    throw;
+  } catch (...) {
+    give_back();
+    throw;
   }
 }
 

@@ -60,6 +60,7 @@ class CudaBackend final : public measure::Backend {
     Lane& lane() { return *backend_.lanes_[number_]; }
 
    private:
+    bool take();
     void give_back();
     CudaBackend& backend_;
     std::size_t number_ = 0;

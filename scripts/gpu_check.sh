@@ -13,7 +13,7 @@
 #   trace decode probe
 # Together they need more than nine minutes; parts that are cut off are reported. Two calls have everything that matters, and
 # together fit into fifteen minutes of a device:
-#   run FOLDER first    facts self-test suites conformance stages end-to-end bench peers                     (8.5 minutes at most)
+#   run FOLDER first    facts self-test suites conformance stages end-to-end bench peers                     (8.7 minutes at most)
 #   run FOLDER second   facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe       (4.5)
 # Where the self-tests reject a kernel, later parts use the best remaining route, which the summary names. A suite that
 # fails is run again with synchronous launches, with a dump of the device, and under memcheck.

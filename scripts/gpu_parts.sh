@@ -281,7 +281,7 @@ bench_case() {
 bench_table() {
   local status=0
   # Of noise but for the case of trained weights: the time of a product is the same for all.
-  local spectra=(--sections spectra --spectra noise --case-seconds 6) tall=7168x2048 two=7168x2048,2048x7168
+  local spectra=(--sections spectra --spectra noise --case-seconds 6) tall=7168x2048
   local best=(--routes "$best_route") both=(--routes "$best_route$(former_route)")
   bench_case bench-384 60 "${spectra[@]}" "${both[@]}" --modes default,fast --shapes "$tall" --batch 384 --samples 3 || status=1
   bench_case bench-batches 45 "${spectra[@]}" "${both[@]}" --modes default,fast --shapes "$tall" --batch 1,64 --samples 3 || status=1

@@ -34,7 +34,7 @@ std::uint64_t batch_staging(const WorkPlan& plan, std::size_t devices) {
   constexpr std::uint64_t kRingsOfDevice = 2;
   std::uint64_t largest = 0;
   for (const WorkUnit& unit : plan.units) {
-    largest = std::max(largest, unit.rows.size() > 1 ? unit.staging_bytes : 0);
+    largest = std::max(largest, unit.ring ? unit.staging_bytes : 0);
   }
   return kRingsOfDevice * devices * largest;
 }

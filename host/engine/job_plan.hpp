@@ -27,9 +27,9 @@ std::uint64_t left_of(std::uint64_t budget, std::uint64_t taken);
 /// unit needs it all, or where no unit has any.
 std::uint64_t kept_staging(const WorkPlan& plan, std::uint64_t unit_budget);
 
-/// Staging memory of batches that is out at once, beyond one batch: of a device's bus one batch has
-/// the turn while the next one waits for it with a full ring, whatever the number of calls. 0 where
-/// no unit is a batch.
+/// Staging memory that is out at once before a further ring is begun: of a device's bus one batch
+/// has the turn while the next one waits for it with a full ring, whatever the number of calls. 0
+/// where no unit has a ring.
 std::uint64_t batch_staging(const WorkPlan& plan, std::size_t devices);
 
 }  // namespace vindex::engine

@@ -254,7 +254,7 @@ class Runner {
     shared->pool = std::make_unique<WorkerPool>(
         std::move(source), unit_budget - kept, lanes.calls,
         [shared, most](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
-          if (unit.rows.size() > 1) {
+          if (unit.ring) {
             shared->staging->await_room(unit.staging_bytes, most);
           }
           return std::make_shared<UnitStream>(

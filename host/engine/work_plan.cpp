@@ -65,6 +65,7 @@ void size_unit(WorkUnit& unit, const RowWork& work, const PlanLimits& limits, st
     return;
   }
   if (limits.held > 0) {
+    unit.ring = batch && static_cast<std::uint64_t>(limits.held) < count;
     const std::uint64_t ring = std::min(kRingBytes, share / 2);
     unit.slots = std::min(count, std::max(static_cast<std::uint64_t>(limits.held),
                                           ring / std::max<std::uint64_t>(unit.slot_bytes, 1)));
@@ -115,6 +116,7 @@ WorkUnit unit_alone(const RowWork& work, const PlanLimits& limits, std::uint64_t
     return unit;
   }
   unit.streamed = true;
+  unit.ring = false;
   unit.slots = unit.slot_bytes = unit.shared_bytes = unit.staging_bytes = 0;
   unit.packed = false;
   unit.memory_bytes = streamed_bytes(work);

@@ -86,6 +86,7 @@ struct WorkUnit {
   std::uint64_t slots = 0;            ///< matrices in staging memory at a time; 0 where streamed
   std::uint64_t slot_bytes = 0;       ///< of the largest matrix as placed for direct reads
   bool packed = false;                ///< a slot for each matrix, of its own size (RowWork::packed)
+  bool ring = false;                  ///< a batch that gives slots back during the work
   std::uint64_t shared_bytes = 0;     ///< of the small companions, read in one pass
   std::uint64_t staging_bytes = 0;    ///< all of that
   double cost = 0.0;                  ///< arithmetic, in flop; only ratios matter
@@ -124,8 +125,8 @@ inline constexpr std::uint64_t kRingBytes = 256ULL << 20U;
 bool shares_memory(const WorkUnit& unit, const model::CompanionPart& companion);
 
 /// Units that wait ready beyond those in work: one for every worker, so that none waits for the
-/// storage while another unit is solved, and this many more. Of batches, which take long and have
-/// rings that fill again while they are in work, this many alone.
+/// storage while another unit is solved, and this many more. Of batches with a ring, which take
+/// long and read while they are in work, this many alone.
 inline constexpr std::int32_t kMoreAhead = 2;
 
 /// What the bytes of one matrix take in staging memory.

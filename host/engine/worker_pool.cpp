@@ -27,7 +27,7 @@ std::uint64_t queue_weight(const WorkUnit& unit, std::size_t ahead) {
   if (unit.staging_bytes <= kSmallUnitBytes) {
     return kWeightLimit / std::max(kSmallUnitsAhead, ahead);
   }
-  return kWeightLimit / (unit.rows.size() > 1 ? kMoreAhead : ahead);
+  return kWeightLimit / (unit.ring ? kMoreAhead : ahead);
 }
 
 }  // namespace
@@ -248,6 +248,9 @@ void StagingPool::await_room(std::uint64_t bytes, std::uint64_t most) {
   shelf_->returned.wait(lock, [&] {
     return shelf_->stopped || shelf_->out_bytes == 0 || shelf_->out_bytes + bytes <= most;
   });
+  if (shelf_->stopped) {
+    throw Stopped();
+  }
 }
 
 void StagingPool::stop() {

@@ -99,8 +99,9 @@ class StagingPool {
 
   /// A buffer of `bytes`, kept or new; its destructor gives it back. Errors: those of `make`.
   std::unique_ptr<measure::StagingBuffer> take(std::size_t bytes);
-  /// Waits until nothing is handed out, or no more than `most` with `bytes` more; not once stop()
-  /// was called. For a thread that holds none: who has a buffer gives it back without its help.
+  /// Waits until nothing is handed out, or no more than `most` with `bytes` more. For a thread that
+  /// holds none: who has a buffer gives it back without its help. Errors: Stopped once stop() was
+  /// called.
   void await_room(std::uint64_t bytes, std::uint64_t most);
   /// Ends that waiting, for good.
   void stop();

@@ -2,8 +2,10 @@
 #include <cublas_v2.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <emulated/device.hpp>
+#include <emulated/handles.hpp>
 #include <type_traits>
 #include <vector>
 
@@ -216,7 +218,13 @@ cublasStatus_t run_trsm(Blas* handle, cublasSideMode_t side, cublasFillMode_t fi
   return CUBLAS_STATUS_SUCCESS;
 }
 
+std::atomic<std::int32_t> handles_left{-1};
+std::atomic<std::int32_t> handles_refused{0};
+
 }  // namespace
+
+void set_blas_handles_left(std::int32_t count) { handles_left = count; }
+std::int32_t blas_handles_refused() { return handles_refused; }
 
 }  // namespace vindex::emulated
 
@@ -245,6 +253,11 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   if (emulated::is_device_broken()) {
     return CUBLAS_STATUS_NOT_INITIALIZED;
   }
+  if (emulated::handles_left == 0) {
+    ++emulated::handles_refused;
+    return CUBLAS_STATUS_ALLOC_FAILED;
+  }
+  emulated::handles_left -= emulated::handles_left > 0 ? 1 : 0;
   openblas_set_num_threads(1);  // the matrices are small, and other tests run beside this one
   *handle = new emulated::Blas;
   return CUBLAS_STATUS_SUCCESS;

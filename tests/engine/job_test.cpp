@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <iterator>
 #include <stdexcept>
 #include <stop_token>
@@ -67,7 +68,7 @@ class SlowSource final : public ByteSource {
 class HastyJob : public Job {
  public:
   HastyJob(const Model& model, const results::RunDescription& run)
-      : model_(model), run_(run), views_({{&model.files, &model.index}}) {}
+      : run_(run), model_(model), views_({{&model.files, &model.index}}) {}
   const ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return 1; }
   RowFacts facts(std::int64_t /*row*/) const override { return {.name = "row", .unsupported = {}}; }
@@ -89,9 +90,11 @@ class HastyJob : public Job {
     rows.push(results::testing::cell_row(run_, unit.unit->rows.front()));
   }
 
+ protected:
+  const results::RunDescription& run_;
+
  private:
   const Model& model_;
-  const results::RunDescription& run_;
   ModelViews views_;
 };
 
@@ -126,6 +129,59 @@ class EndlessJob final : public HastyJob {
     }
   }
 };
+
+/// One large row that is held whole, beside rows that are read in pieces, several to a unit.
+class MixedJob final : public HastyJob {
+ public:
+  using HastyJob::HastyJob;
+  std::int64_t row_count() const override { return 3; }
+  std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const override {
+    std::vector<RowWork> works = HastyJob::works(rows);
+    for (RowWork& work : works) {
+      if (work.row > 0) {
+        work.kind = 7;
+        work.reading = Reading::kPieces;
+        work.pieces = 1;
+      }
+    }
+    return works;
+  }
+  Lanes lanes() const override { return {.calls = {2}, .batch = 1, .held = 1}; }
+  void process(UnitStream& unit, std::size_t device, RowSink& rows) override {
+    if (unit.unit->rows.front() == 0) {
+      EXPECT_EQ(others_.wait_for(std::chrono::seconds(20)), std::future_status::ready)
+          << "the rows in pieces were not begun beside it";
+      return HastyJob::process(unit, device, rows);
+    }
+    ASSERT_EQ(unit.unit->rows.size(), 2U);
+    begun_.set_value();
+    for (const std::int64_t row : unit.unit->rows) {
+      rows.push(results::testing::cell_row(run_, row));
+    }
+  }
+
+ private:
+  std::promise<void> begun_;
+  std::future<void> others_ = begun_.get_future();
+};
+
+// They have no ring, so that they wait for nobody's.
+TEST(JobRunner, RowsInPiecesAreBegunBesideALargeOne) {
+  const testing::TemporaryFolder folder;
+  Model model(4);
+  model.from_memory();
+  const results::RunDescription description =
+      results::testing::cell_run(results::FileSchema::kRouting, 3);
+  JobRun run;
+  run.output = folder / "out.h5";
+  run.description = description;
+  run.ram_budget = 64U << 20U;
+  run.reader = std::make_unique<input::BulkReader>();
+  const RunOutcome outcome =
+      run_job(std::make_unique<MixedJob>(model, description), std::move(run), {});
+  EXPECT_EQ(outcome.exit_code, ExitCode::kOk);
+  EXPECT_EQ(outcome.measured_now, 3);
+}
 
 std::ptrdiff_t thread_count_now() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});

@@ -1,4 +1,5 @@
 // Staging memory between units: used again where it fits, bounded, and no longer lived than needed.
+#include "core/stop.hpp"
 #include "engine/worker_pool.hpp"
 #include "measure/backend.hpp"
 
@@ -58,10 +59,10 @@ TEST(StagingPoolTest, RoomIsAwaitedUntilBuffersComeBackOrAStop) {
   }
   EXPECT_TRUE(has_room);
   {
-    std::jthread waiting([&] { pool.await_room(4000, 5000); });
+    std::jthread waiting([&] { EXPECT_THROW(pool.await_room(4000, 5000), Stopped); });
     pool.stop();
   }
-  pool.await_room(4000, 5000);
+  EXPECT_THROW(pool.await_room(0, 5000), Stopped) << "nobody takes memory any more";
 }
 
 TEST(StagingPoolTest, MuchLargerOnesAndTooSmallOnesAreLeft) {

@@ -59,6 +59,22 @@ model::ModelIndex some_model() {
   return index;
 }
 
+TEST(WorkPlanTest, ABatchThatGivesSlotsBackHasARing) {
+  const auto has_ring = [](Reading reading, std::int64_t held) {
+    std::vector<RowWork> rows;
+    for (std::int64_t row = 0; row < 6; ++row) {
+      rows.push_back({.row = row, .matrices = {{0, row}}, .kind = 3, .reading = reading});
+    }
+    const WorkPlan plan = plan_rows(
+        rows, {.ram_budget = 64 * kMiB, .workers = 1, .batch = 6, .held = held, .in_order = true});
+    EXPECT_EQ(plan.units.front().rows.size(), 6U);
+    return plan.units.front().ring;
+  };
+  EXPECT_TRUE(has_ring(Reading::kWhole, 2));
+  EXPECT_FALSE(has_ring(Reading::kWhole, 6)) << "all of them are held to the end";
+  EXPECT_FALSE(has_ring(Reading::kPieces, 2)) << "has no slots";
+}
+
 TEST(WorkPlanTest, EverySupportedMatrixIsInExactlyOneUnit) {
   const model::ModelIndex index = some_model();
   for (const std::uint64_t budget : {8 * kMiB, 40 * kMiB, 4096 * kMiB}) {

@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <emulated/device.hpp>
+#include <emulated/handles.hpp>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -59,10 +61,11 @@ struct Log {
   std::string calls;
 };
 
-class LoggedInput final : public measure::MatrixInput {
+/// Calls `asked` before it gives bytes.
+class WatchedInput final : public measure::MatrixInput {
  public:
-  LoggedInput(std::unique_ptr<measure::MatrixInput> inner, char call, Log& log)
-      : inner_(std::move(inner)), call_(call), log_(log) {}
+  WatchedInput(std::unique_ptr<measure::MatrixInput> inner, std::function<void()> asked)
+      : inner_(std::move(inner)), asked_(std::move(asked)) {}
   const decode::Encoding& encoding() const override { return inner_->encoding(); }
   std::int64_t rows() const override { return inner_->rows(); }
   std::int64_t cols() const override { return inner_->cols(); }
@@ -70,8 +73,7 @@ class LoggedInput final : public measure::MatrixInput {
   std::uint64_t sign_flip_key() const override { return 5; }
   bool in_memory() const override { return true; }
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
-    const std::lock_guard lock(log_.mutex);
-    log_.calls += call_;
+    asked_();
     return inner_->row_slab(first, count);
   }
   decode::EncodedMatrix column_slab(std::int64_t first, std::int64_t count) override {
@@ -80,13 +82,15 @@ class LoggedInput final : public measure::MatrixInput {
 
  private:
   std::unique_ptr<measure::MatrixInput> inner_;
-  char call_;
-  Log& log_;
+  std::function<void()> asked_;
 };
 
 class CudaLanes : public ::testing::Test {
  protected:
-  void TearDown() override { emulated::set_device_memory(8ULL << 30U); }
+  void TearDown() override {
+    emulated::set_device_memory(8ULL << 30U);
+    emulated::set_blas_handles_left(-1);
+  }
 };
 
 TEST_F(CudaLanes, AreMadeWhenTheyAreWanted) {
@@ -98,6 +102,38 @@ TEST_F(CudaLanes, AreMadeWhenTheyAreWanted) {
   EXPECT_EQ(backend.made_lanes(), 1) << "self-tests need one";
   emulated::set_device_memory(64ULL << 30U);
   EXPECT_EQ(CudaBackend(0, table).limits().concurrent_calls, 3);
+}
+
+// Somebody else may have taken the device's memory since it was opened.
+TEST_F(CudaLanes, ThatCannotBeMadeAreDoneWithout) {
+  const std::vector<float> weights(64 * 32, 0.5F);
+  const decode::EncodedMatrix matrix = decode::float32_view(weights.data(), 64, 32);
+  const KernelTable table;
+  CudaBackend backend(0, table);
+  measure::MeasureOptions options;
+  options.svd_route = "library";  // has the fewest self-tests
+  backend.prepare(options);
+  emulated::set_blas_handles_left(0);
+  const std::int32_t refused = emulated::blas_handles_refused();
+  std::vector<float> decoded(weights.size());
+  std::vector<std::jthread> second;
+  WatchedInput input(measure::make_memory_input(matrix), [&] {
+    if (second.empty()) {  // while the only lane is in use
+      second.emplace_back([&] { EXPECT_NO_THROW(backend.decode(matrix, decoded)); });
+    }
+    while (emulated::blas_handles_refused() == refused) {
+      std::this_thread::yield();
+    }
+  });
+  measure::MatrixInput* const batch[] = {&input};
+  std::vector<measure::MatrixReport> out(1);
+  backend.measure(batch, options, 0, out);
+  second.clear();
+  EXPECT_EQ(out[0].status, measure::Status::kMeasured) << out[0].reason;
+  EXPECT_EQ(decoded, weights);
+  EXPECT_EQ(backend.made_lanes(), 1);
+  CudaBackend without(0, table);
+  EXPECT_THROW(without.decode(matrix, decoded), OutOfMemory);
 }
 
 TEST_F(CudaLanes, CopyTheirPiecesOneAfterTheOther) {
@@ -121,9 +157,11 @@ TEST_F(CudaLanes, CopyTheirPiecesOneAfterTheOther) {
       std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
       std::vector<measure::MatrixInput*> batch;
       for (std::size_t i = 0; i < kBatch; ++i) {
-        inputs.push_back(std::make_unique<LoggedInput>(
-            measure::make_memory_input(decode::float32_view(weights.data(), kRows, kCols)), call,
-            log));
+        inputs.push_back(std::make_unique<WatchedInput>(
+            measure::make_memory_input(decode::float32_view(weights.data(), kRows, kCols)), [&] {
+              const std::lock_guard lock(log.mutex);
+              log.calls += call;
+            }));
         batch.push_back(inputs.back().get());
       }
       std::vector<measure::MatrixReport> out(kBatch);
