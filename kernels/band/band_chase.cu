@@ -32,6 +32,7 @@
 #include "band_chase.hpp"
 #include "chase_columns.hpp"
 #include "chase_window.hpp"
+#include "shared_chase_layout.hpp"
 
 #include "kernels/device/launch.hpp"
 
@@ -49,12 +50,13 @@ using device::chase::kScratch;
 using device::chase::kSize;
 using device::chase::Windows;
 
-/// Two float64 sweeps and their ring fit into the 99 KiB of sm_86, sm_89 and sm_120.
-constexpr int kMinSweeps = 2;
+using chase_layout::kMinSweeps;
+using chase_layout::ring_blocks_for;
+
 /// Float64 fills the registers and the shared memory of a multiprocessor with 7 sweeps; float32
 /// with twice as many, and the barriers of a block, of which there are 16, end at 14.
 constexpr int kMaxSweeps = 7;
-constexpr int kMaxSweeps32 = 14;
+using chase_layout::kMaxSweeps32;
 template <typename Real>
 constexpr int kMaxSweepsOf = sizeof(Real) == sizeof(float) ? kMaxSweeps32 : kMaxSweeps;
 /// Warps that move columns: more where a thread would run out of registers for what it fetches.
@@ -66,10 +68,6 @@ template <typename Stored>
 constexpr int threads_for(int sweeps) {
   return 32 * (kHalves * sweeps + kMoverWarps<Stored>);
 }
-
-/// Blocks that a ring needs: from the one that the last of `sweeps` leaves to the one that the
-/// first will need next, such that a block is written back before its place is filled again.
-constexpr int ring_blocks_for(int sweeps) { return (3 * sweeps + 4) / 2 + 1; }
 
 /// Steps after which the next group may start: the last block is done with the columns that the
 /// next group reads first, and they are written back.

@@ -1,4 +1,5 @@
-// Owns the numbers that the plan of a shared chase and its kernel have in common.
+// Owns the numbers that the plan of a shared chase and its kernel have in common, some of them with
+// the chase in lock step.
 #pragma once
 
 #include "band_layout.hpp"
@@ -28,7 +29,8 @@ constexpr int threads_for(int sweeps, std::size_t element_bytes) {
 }
 
 /// Blocks of a ring in which sweeps that lie three half steps apart neither wait for columns nor
-/// for room.
+/// for room: from the one that the last sweep leaves to the one that the first will need next, such
+/// that a block is written back before its place is filled again.
 constexpr int ring_blocks_for(int sweeps) { return (3 * sweeps + 4) / 2 + 1; }
 
 /// Flags of a block in its shared memory: of each sweep's two warps, the readers, the writers.
