@@ -1,5 +1,6 @@
 #include "stage_batch.hpp"
 
+#include "kernels/band/deferred_band.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 #include <algorithm>
@@ -12,6 +13,8 @@ namespace {
 
 constexpr std::int64_t kAtOnce = 32;  ///< matrices of one launch of the Gram
 constexpr std::int64_t kBlock = 128;  ///< rows and columns under one scale
+/// Of few bits, so that weights are exact: kernels for either kind of scale take it.
+constexpr float kScale = 5.0F / 512.0F;
 
 /// Codes of e4m3 of every magnitude; not the pattern that is no number.
 std::vector<std::uint8_t> random_codes(std::int64_t count) {
@@ -39,7 +42,7 @@ StageBatch::StageBatch(Probe& probe)
   view.rows = rows;
   view.cols = cols;
   const std::vector<std::uint8_t> codes = random_codes(rows * cols);
-  const std::vector<float> scales(static_cast<std::size_t>(blocks_down * blocks_across), 0.01F);
+  const std::vector<float> scales(static_cast<std::size_t>(blocks_down * blocks_across), kScale);
   decode::EncodedMatrix matrix;
   matrix.encoding = &encoding_;
   matrix.rows = rows;
@@ -78,29 +81,43 @@ StageBatch::StageBatch(Probe& probe)
     band_bytes =
         std::max(band_bytes, band_plan(BandRoute::kTensor, strip_rows).workspace_bytes_per_matrix);
   }
+  band_bytes = std::max(band_bytes, deferred_plan().workspace_bytes_per_matrix);
   band_workspace_.reserve(room(static_cast<std::int64_t>(band_bytes)));
   values_.reserve(room(3 * order()) * sizeof(double));
   small_.reserve(room(2) * sizeof(std::int32_t));
 }
 
-void StageBatch::form(ProductKernel product) {
+void StageBatch::form(ProductKernel product, bool native_operands) {
   for (std::int64_t first = 0; first < count_; first += kAtOnce) {
     const auto many = static_cast<std::size_t>(std::min(kAtOnce, count_ - first));
     form_grams(encoding_, plan_,
                {.views = std::span(views_).subspan(static_cast<std::size_t>(first), many),
-                .sign_flip_keys = {}},
+                .sign_flip_keys = {},
+                .native_operands = native_operands},
                workspace_.reserve(workspace_bytes_), workspace_bytes_, product,
                grams_.reserve_array<float>(0) + first * shape_.gram_elements(),
                facts_.reserve_array<GramFacts>(0) + first, probe_.stream());
   }
 }
 
+BandBatch<float, float> StageBatch::band_batch() {
+  auto* const exponents = small_.reserve_array<std::int32_t>(0);
+  check(cudaMemsetAsync(exponents, 0, static_cast<std::size_t>(count_) * sizeof *exponents,
+                        probe_.stream()));
+  return {.matrices = grams_.reserve_array<float>(0),
+          .batch = count_,
+          .band = bands_.reserve_array<float>(0),
+          .exponents = exponents,
+          .workspace = band_workspace_.reserve(0),
+          .scale = MatrixScale::kApplied};
+}
+
 void StageBatch::reduce(BandRoute route, std::int64_t strip_rows) {
-  reduce_to_band<float, float>(
-      band_plan(route, strip_rows),
-      {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
-       small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
-      probe_.stream());
+  reduce_to_band<float, float>(band_plan(route, strip_rows), band_batch(), probe_.stream());
+}
+
+void StageBatch::reduce_deferred() {
+  reduce_to_band_deferred(deferred_plan(), band_batch(), probe_.stream());
 }
 
 void StageBatch::solve() {
@@ -109,6 +126,35 @@ void StageBatch::solve() {
                      ValueOrder::kDescending, diagonal + 2 * count_ * order(),
                      reinterpret_cast<int*>(small_.reserve_array<std::int32_t>(0) + count_),
                      probe_.stream());
+}
+
+void StageBatch::solve32() {
+  auto* const diagonal = values_.reserve_array<double>(0);
+  tridiagonal_values32(diagonal, diagonal + count_ * order(), order(), count_,
+                       ValueOrder::kDescending, diagonal + 2 * count_ * order(),
+                       reinterpret_cast<int*>(small_.reserve_array<std::int32_t>(0) + count_),
+                       probe_.stream());
+}
+
+StrictBatch& StageBatch::strict() {
+  if (strict_ == nullptr) {
+    strict_ = std::make_unique<StrictBatch>(probe_, encoding_, views_);
+  }
+  return *strict_;
+}
+
+BackBatch& StageBatch::back() {
+  if (back_ == nullptr) {
+    back_ = std::make_unique<BackBatch>(probe_, back_order(), count_);
+  }
+  return *back_;
+}
+
+BandPlan StageBatch::deferred_plan() const {
+  // Of small matrices too, where a spectrum is not worth the delay.
+  const std::int64_t order = band_order(this->order());
+  return plan_deferred_band(order, shared_bytes(),
+                            std::max(2, deferred_panels(order, shared_bytes())));
 }
 
 BandPlan StageBatch::band_plan(BandRoute route, std::int64_t strip_rows) const {

@@ -1,10 +1,12 @@
-// Every kernel of a spectrum in `default`, timed by events around its launches: where the time of a
-// batch goes, without a profiler. Block-scaled fp8 of 7168 x 2048, as many matrices as there are
-// multiprocessors, unless told otherwise. all_stages() is the list: a newer kernel is a line there,
-// beside the former one that it is compared with. What waits least for the unknown comes first:
-// Gram by mma.sync; Gram by wgmma last.
+// Every kernel of a spectrum in `default` and in `strict`, timed by events around its launches:
+// where the time of a batch goes, without a profiler. Block-scaled fp8 of 7168 x 2048, as many
+// matrices as there are multiprocessors, unless told otherwise. all_stages() is the list: a newer
+// kernel is a line there, beside the former one that it is compared with. What waits least for the
+// unknown comes first: Gram by mma.sync; then blocks that wait for one another by flags, Gram by
+// wgmma last.
 #include "stage_batch.hpp"
 
+#include "kernels/band/wide_back_transform.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/launch.hpp"
 
@@ -63,7 +65,16 @@ class LaunchClock final : public LaunchObserver {
 };
 
 /// What a stage starts from, which is made anew before each sample: most destroy it.
-enum class From { kCodes, kGrams, kBands, kTridiagonals };
+enum class From {
+  kCodes,  ///< or what its batch keeps
+  kGrams,
+  kBands,
+  kTridiagonals,
+  // In float64.
+  kGrams64,
+  kBands64,
+  kTridiagonals64
+};
 
 struct Stage {
   const char* group;  ///< of stage_names()
@@ -86,8 +97,72 @@ void add_chases(const Probe& probe, const StageBatch& batch, const char* group,
     all.push_back({group,
                    "chase in float" + std::to_string(8 * sizeof(Real)) + ", " +
                        std::to_string(count) + " sweeps",
-                   From::kBands, [count](StageBatch& one) { one.chase<Real>(count); }});
+                   From::kBands,
+                   [count](StageBatch& one) { one.chase<Real>(count, one.count()); }});
   }
+}
+
+/// What few matrices wait for, and chases by flags.
+template <typename Real>
+void add_newer_chases(const Probe& probe, const StageBatch& batch, const char* group,
+                      std::vector<Stage>& all) {
+  const std::string type = "float" + std::to_string(8 * sizeof(Real));
+  const int most = batch.sweeps_of<Real>(
+      *std::max_element(probe.stages.sweeps.begin(), probe.stages.sweeps.end()));
+  all.push_back({group, "chase by flags in " + type, From::kBands,
+                 [](StageBatch& one) { one.shared_chase<Real>(one.count()); }});
+  all.push_back({group, "one chase in " + type, From::kBands,
+                 [most](StageBatch& one) { one.chase<Real>(most, 1); }, 1});
+  all.push_back({group, "one chase by flags in " + type, From::kBands,
+                 [](StageBatch& one) { one.shared_chase<Real>(1); }, 1});
+}
+
+/// Of another order than the batch's rows and columns, hence its name.
+void add_back(const Probe& probe, const StageBatch& batch, std::vector<Stage>& all) {
+  const std::string name = "back-transformation of order " + std::to_string(batch.back_order());
+  all.push_back({"back", name + ", 8 columns at a time", From::kCodes,
+                 [](StageBatch& one) { one.back().turn(false); }, batch.back_count()});
+  if (wide_transform_warps(probe.properties().sharedMemPerBlockOptin) > 0) {
+    all.push_back({"back", name + ", 32 columns at a time", From::kCodes,
+                   [](StageBatch& one) { one.back().turn(true); }, batch.back_count()});
+  }
+}
+
+/// Gram matrices of codes by one kernel, for both kinds of scale.
+void add_code_grams(const StageBatch& batch, ProductKernel product, const std::string& by,
+                    std::vector<Stage>& all) {
+  for (const bool rounded : {false, true}) {
+    all.push_back({"strict", "float64 gram of codes by " + by + (rounded ? ", rounded" : ", exact"),
+                   From::kCodes, [=](StageBatch& one) { one.strict().form(product, rounded); },
+                   batch.strict_count()});
+  }
+}
+
+void add_strict(const StageBatch& batch, std::vector<Stage>& all) {
+  const std::int64_t count = batch.strict_count();
+  all.push_back({"strict", "float64 gram by cuBLAS", From::kCodes,
+                 [](StageBatch& one) { one.strict().form_by_library(); }, count});
+  add_code_grams(batch, ProductKernel::kWarp, "mma.sync", all);
+  all.push_back({"strict", "float64 band", From::kGrams64,
+                 [](StageBatch& one) { one.strict().reduce(); }, count});
+  all.push_back({"strict", "float64 chase", From::kBands64,
+                 [](StageBatch& one) { one.strict().chase(); }, count});
+  all.push_back({"strict", "float64 chase by flags", From::kBands64,
+                 [](StageBatch& one) { one.strict().shared_chase(); }, count});
+  all.push_back({"strict", "float64 values", From::kTridiagonals64,
+                 [](StageBatch& one) { one.strict().solve(); }, count});
+}
+
+/// What only wgmma can.
+void add_warpgroups(const StageBatch& batch, std::vector<Stage>& all) {
+  const auto gram = [&](const char* name, ProductKernel product, bool native) {
+    all.push_back(
+        {"gram", name, From::kCodes, [=](StageBatch& one) { one.form(product, native); }});
+  };
+  gram("gram by wgmma", ProductKernel::kWarpgroup, false);
+  gram("gram by wgmma, native operands", ProductKernel::kWarpgroup, true);
+  add_code_grams(batch, ProductKernel::kWarpgroup, "wgmma", all);
+  gram("gram by wgmma in clusters, native operands", ProductKernel::kWarpgroupPairs, true);
 }
 
 /// Every stage and every kernel that can do its work here, in the order in which they are timed.
@@ -95,26 +170,46 @@ std::vector<Stage> all_stages(const Probe& probe, const StageBatch& batch) {
   std::vector<Stage> all;
   all.push_back({"gram", "gram by mma.sync", From::kCodes,
                  [](StageBatch& one) { one.form(ProductKernel::kWarp); }});
+  all.push_back({"gram", "gram by mma.sync, native operands", From::kCodes,
+                 [](StageBatch& one) { one.form(ProductKernel::kWarp, true); }});
   for (const std::int64_t strip_rows : batch.strips()) {
     const std::string strips =
         strip_rows == 0 ? "" : ", strips of " + std::to_string(strip_rows) + " rows";
     all.push_back({"band", "band on tensor cores" + strips, From::kGrams,
                    [strip_rows](StageBatch& one) { one.reduce(BandRoute::kTensor, strip_rows); }});
   }
+  all.push_back({"band", "band with deferred updates", From::kGrams,
+                 [](StageBatch& one) { one.reduce_deferred(); }});
   add_chases<double>(probe, batch, "chase64", all);
   add_chases<float>(probe, batch, "chase32", all);
   all.push_back({"values", "values", From::kTridiagonals, [](StageBatch& one) { one.solve(); }});
+  all.push_back(
+      {"values", "values in float32", From::kTridiagonals, [](StageBatch& one) { one.solve32(); }});
+  add_newer_chases<double>(probe, batch, "chase64", all);
+  add_newer_chases<float>(probe, batch, "chase32", all);
+  add_back(probe, batch, all);
+  add_strict(batch, all);
   all.push_back({"band", "band without tensor cores", From::kGrams,
                  [](StageBatch& one) { one.reduce(BandRoute::kPlain, 0); }});
   if (choose_product_kernel(probe.properties().major, probe.properties().minor) ==
       ProductKernel::kWarpgroup) {
-    all.push_back({"gram", "gram by wgmma", From::kCodes,
-                   [](StageBatch& one) { one.form(ProductKernel::kWarpgroup); }});
+    add_warpgroups(batch, all);
   }
   return all;
 }
 
 void prepare(StageBatch& batch, From from) {
+  if (from >= From::kGrams64) {
+    batch.strict().form(ProductKernel::kWarp, false);
+    batch.strict().complete();
+    if (from >= From::kBands64) {
+      batch.strict().reduce();
+    }
+    if (from >= From::kTridiagonals64) {
+      batch.strict().chase();
+    }
+    return;
+  }
   if (from >= From::kGrams) {
     batch.form(ProductKernel::kWarp);
   }
@@ -122,7 +217,7 @@ void prepare(StageBatch& batch, From from) {
     batch.reduce(BandRoute::kTensor, 0);
   }
   if (from >= From::kTridiagonals) {
-    batch.chase<double>(7);
+    batch.chase<double>(7, batch.count());
   }
 }
 
@@ -163,7 +258,9 @@ void time_stage(Probe& probe, StageBatch& batch, const Stage& stage) {
 
 }  // namespace
 
-std::vector<std::string> stage_names() { return {"gram", "band", "chase64", "chase32", "values"}; }
+std::vector<std::string> stage_names() {
+  return {"gram", "band", "chase64", "chase32", "values", "back", "strict"};
+}
 
 void probe_stages(Probe& probe) {
   StageBatch batch(probe);

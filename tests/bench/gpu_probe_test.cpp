@@ -48,10 +48,37 @@ TEST(GpuProbe, EveryStageIsTimedByItsKernels) {
   });
   expect_measured(found);
   EXPECT_EQ(found.routes(),
-            (std::vector<std::string>{"gram by mma.sync", "band on tensor cores",
-                                      "chase in float64, 7 sweeps", "chase in float32, 7 sweeps",
-                                      "chase in float32, 9 sweeps", "chase in float32, 14 sweeps",
-                                      "values", "band without tensor cores", "gram by wgmma"}));
+            (std::vector<std::string>{"gram by mma.sync",
+                                      "gram by mma.sync, native operands",
+                                      "band on tensor cores",
+                                      "band with deferred updates",
+                                      "chase in float64, 7 sweeps",
+                                      "chase in float32, 7 sweeps",
+                                      "chase in float32, 9 sweeps",
+                                      "chase in float32, 14 sweeps",
+                                      "values",
+                                      "values in float32",
+                                      "chase by flags in float64",
+                                      "one chase in float64",
+                                      "one chase by flags in float64",
+                                      "chase by flags in float32",
+                                      "one chase in float32",
+                                      "one chase by flags in float32",
+                                      "back-transformation of order 192, 8 columns at a time",
+                                      "back-transformation of order 192, 32 columns at a time",
+                                      "float64 gram by cuBLAS",
+                                      "float64 gram of codes by mma.sync, exact",
+                                      "float64 gram of codes by mma.sync, rounded",
+                                      "float64 band",
+                                      "float64 chase",
+                                      "float64 chase by flags",
+                                      "float64 values",
+                                      "band without tensor cores",
+                                      "gram by wgmma",
+                                      "gram by wgmma, native operands",
+                                      "float64 gram of codes by wgmma, exact",
+                                      "float64 gram of codes by wgmma, rounded",
+                                      "gram by wgmma in clusters, native operands"}));
   // Each has rows of its kernels behind its own.
   EXPECT_GT(found.rows.size(), 2 * found.routes().size());
 }
@@ -65,7 +92,10 @@ TEST(GpuProbe, WhatIsAskedForIsAllThatIsTimed) {
     probe.stages.sweeps = {14};
   });
   expect_measured(found);
-  EXPECT_EQ(found.routes(), (std::vector<std::string>{"chase in float32, 14 sweeps", "values"}));
+  EXPECT_EQ(found.routes(),
+            (std::vector<std::string>{"chase in float32, 14 sweeps", "values", "values in float32",
+                                      "chase by flags in float32", "one chase in float32",
+                                      "one chase by flags in float32"}));
   EXPECT_EQ(found.rows.front().batch, 1);
   EXPECT_EQ(found.rows.front().rows, 64);
 }
