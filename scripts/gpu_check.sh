@@ -32,10 +32,11 @@ second_seconds=270
 # What the peers behind the benchmarks get of a call, whatever the benchmarks still have to do.
 peers_seconds="${VINDEX_PEERS_SECONDS:-150}"
 
-# Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold. Both Gram kernels, wgmma's and
-# mma.sync's, run in every case of GramKernels.
+# Each kernel once, on small arrays: a sanitizer slows kernels ten- to a hundredfold. All Gram kernels, wgmma's (in clusters,
+# too) and mma.sync's, run in every case of GramKernels, and both of codes in every case of CodeSlices.
 sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*GramKernels.CodesNeedNoAlignment/0:*GramKernels.OddShapes/0:\
 *BandReduction.BatchesGive*/0:*BandChase.ABatch*/0:*TridiagonalValues.InPieces*/0:*Cholesky.Factors*/0:\
+*DeferredBand.BatchesGive*/0:*SharedChase.ABroken*/0:*NativeOperands.Scales*/0:*CodeSlices.DigitsAt*/0:*TridiagonalValues.InFloat32Have*/0:\
 *TopSolvers.FastTakesWide*/0:*BandTail.*/0:*BandUpdate.*/0:*DecodeKernels.*/0:*ForwardCalls.Little*/0:*ForwardCalls.Products*/0}"
 
 do_part=scripts/gpu_parts.sh
@@ -120,8 +121,8 @@ do_parts() {
         part stages 60 "$do_part" stages || true
         merge_into stages.json "$raw/stages.json" ;;
       counters)
-        # A call for each: the launches before it, of which there are hundreds, would use up a common count.
-        for one in update operands panel chase32 product; do
+        # A call for each: the launches before it, of which there are hundreds, would use up a common count. Newer kernels first.
+        for one in deferred deferred-products native chase-flags codes back update operands panel chase32 product; do
           part "counters $one" 30 "$do_part" counters "$one" || true
         done ;;
       barriers)
@@ -146,7 +147,8 @@ do_parts() {
       trace) part trace 75 "$do_part" trace || true ;;
       sanitizer)
         part "sanitizer memcheck" 45 "$do_part" sanitize memcheck gpu_kernel_tests "$sanitizer_filter" || true
-        part "sanitizer synccheck" 45 "$do_part" sanitize synccheck gpu_kernel_tests "$sanitizer_filter:-*BandChase*" || true
+        part "sanitizer synccheck" 45 "$do_part" sanitize synccheck gpu_kernel_tests "$sanitizer_filter:-*BandChase*:*SharedChase*" || true
+        part "sanitizer synccheck, chase by flags" 20 "$do_part" sanitize synccheck gpu_kernel_tests "*SharedChase.ABroken*/0" || true
         part "sanitizer synccheck, chase" 20 "$do_part" synccheck_of_chase gpu_kernel_tests "$chase_filter" || true ;;
       end-to-end)
         part end-to-end 110 "$do_part" end_to_end || true

@@ -14,19 +14,25 @@ no_gpu=70
 # a device, and last what can wait for ever.
 suites() {
   cat <<'SUITES'
-plans none BandPlanTest*:ChaseShape*:Choose*:ForwardPlan*:GramCut*:GramShape*:OperandLayout*
+plans none BandPlanTest*:ChasePlan*:ChaseShape*:Choose*:CodeScales*:DeferredBandPlan*:ForwardPlan*:GramCut*:GramShape*:OperandLayout*
 top none *Cholesky*:*TopSolvers*
 chase none *BandChase*
+chase-flags none *SharedChase*
 values none *TridiagonalValues*
 band-plain plain *BandReduction*:*BandPanel*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
 band-tensor tensor *BandReduction*
-band-deferred deferred *DeferredBand*
+band-deferred deferred *DeferredBand.*
 gram-mma mma *GramKernels*:*GramAccuracy*:*GramSums*:*SlicedGram*
+native-operands none *NativeOperands*
+codes-mma mma *CodeSlices*
 decode none *DecodeKernels*
+accuracy none *StageAccuracy*
 forward none *ForwardKernels*:*ForwardCalls*:ForwardSelfTest*
+codes-wgmma wgmma *CodeSlices*
 gram-wgmma wgmma *GramKernels*:*GramSums*
+gram-clusters clusters *GramKernels*
 SUITES
 }
 
@@ -218,9 +224,15 @@ stages() {
 kernel_of() {
   case "$1" in
     update) printf '%s\n' 'update_and_multiply_halves_kernel<(\(bool\))?(1|true), *(\(int\))?8>' '--stages band' ;;
-    operands) printf '%s\n' 'operand_kernel' '--stages gram' ;;
+    operands) printf '%s\n' '(^|[^_])operand_kernel' '--stages gram' ;;
     panel) printf '%s\n' 'factor_panel_kernel' '--stages band' ;;
     chase32) printf '%s\n' '(^|[^_])chase_kernel<float, *float>' '--stages chase32 --chase 14' ;;
+    deferred) printf '%s\n' 'update_deferred_kernel' '--stages band' ;;
+    deferred-products) printf '%s\n' 'multiply_deferred_kernel' '--stages band' ;;
+    native) printf '%s\n' 'native_operand_kernel' '--stages gram' ;;
+    chase-flags) printf '%s\n' 'shared_chase_kernel<float, *float' '--stages chase32 --chase 14' ;;
+    codes) printf '%s\n' 'code_warpgroup_kernel' '--stages strict' ;;
+    back) printf '%s\n' 'wide_back_transform_kernel' '--stages back' ;;
     product) printf '%s\n' 'warpgroup_product_kernel' '--stages gram' ;;
     *) return 1 ;;
   esac

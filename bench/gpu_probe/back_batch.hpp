@@ -10,8 +10,8 @@ namespace vindex::probe {
 
 class BackBatch {
  public:
-  /// Reduces at most most() of `slots` matrices of order `order` (rounded up to a multiple of the
-  /// band's width).
+  /// Reduces `slots` matrices of noise, or most() where that is less, of order `order`, which is
+  /// rounded up to a multiple of the band's width.
   BackBatch(Probe& probe, std::int64_t order, std::int64_t slots);
 
   static constexpr std::int64_t most() { return 32; }
