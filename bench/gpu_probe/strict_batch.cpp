@@ -28,8 +28,8 @@ StrictBatch::StrictBatch(Probe& probe, const decode::Encoding& encoding,
       band_plan_(plan_band_reduction<double>(leading_, BandRoute::kTensor,
                                              probe.properties().sharedMemPerBlockOptin)),
       device_{.shared_bytes = probe.properties().sharedMemPerBlockOptin,
-              .multiprocessors = probe.properties().multiProcessorCount} {
-  lane_.blas = make_blas(probe.stream());
+              .multiprocessors = probe.properties().multiProcessorCount},
+      blas_(make_blas(probe.stream())) {
   const std::int64_t weights = shape_.rows * shape_.cols;
   operands_.reserve(code_gram_bytes(shape_, code_grams_at_once(shape_, count())));
   decoded_.reserve(room(weights, sizeof(float)));
@@ -69,12 +69,17 @@ void StrictBatch::form_by_library() {
   double* const grams = fresh_grams();
   auto* const decoded = decoded_.reserve_array<float>(0);
   auto* const wide = wide_.reserve_array<double>(0);
+  const double one = 1.0;
+  const double zero = 0.0;
   for (std::int64_t i = 0; i < count(); ++i) {
     decode_matrix(encoding_, views_[static_cast<std::size_t>(i)], decoded, shape_.cols,
                   probe_.stream());
     widen(decoded, shape_.rows * shape_.cols, wide, probe_.stream());
-    add_gram(lane_, wide, shape_.contracts_rows(), shape_.long_side(), p(), leading_, true,
-             grams + i * gram_elements());
+    // As add_gram() (library_solver.hpp), which is not among the kernels.
+    check(cublasDsyrk(blas_.get(), CUBLAS_FILL_MODE_LOWER,
+                      shape_.contracts_rows() ? CUBLAS_OP_N : CUBLAS_OP_T, blas_int(p()),
+                      blas_int(shape_.long_side()), &one, wide, blas_int(shape_.cols), &zero,
+                      grams + i * gram_elements(), blas_int(leading_)));
   }
 }
 

@@ -7,7 +7,6 @@
 #include "decode/decode_view.hpp"
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/band/shared_chase.hpp"
-#include "kernels/batch/library_solver.hpp"
 #include "kernels/gram/code_slices.hpp"
 
 #include <span>
@@ -55,7 +54,7 @@ class StrictBatch {
   std::int64_t leading_;
   kernels::BandPlan band_plan_;
   kernels::ChaseDevice device_;
-  kernels::SolverLane lane_;
+  kernels::BlasHandle blas_;
   DeviceBuffer operands_{"operands of codes"};
   DeviceBuffer decoded_{"decoded weights"};
   DeviceBuffer wide_{"float64 weights"};
