@@ -96,11 +96,10 @@ void StageBatch::form(ProductKernel product) {
 }
 
 void StageBatch::reduce(BandRoute route, std::int64_t strip_rows) {
-  reduce_to_band<float, float>(
-      band_plan(route, strip_rows),
-      {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
-       small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
-      nullptr, probe_.stream());
+  reduce_to_band<float>(band_plan(route, strip_rows),
+                        {grams_.reserve_array<float>(0), count_, bands_.reserve_array<float>(0),
+                         small_.reserve_array<std::int32_t>(0), band_workspace_.reserve(0)},
+                        nullptr, probe_.stream());
 }
 
 void StageBatch::solve() {

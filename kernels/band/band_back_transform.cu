@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kThreads) back_transform_kernel(BackTransform<
 
 }  // namespace
 
-template <typename Real, typename BandReal>
-void keep_panel(const Factors<Real, BandReal>& factors, Real* matrices, cudaStream_t stream) {
+template <typename Real>
+void keep_panel(const Factors<Real>& factors, Real* matrices, cudaStream_t stream) {
   launch(keep_kernel<Real>,
          dim3(static_cast<unsigned>(factors.rows / kBand + 1), 1,
               static_cast<unsigned>(factors.batch)),
@@ -165,9 +165,8 @@ void back_transform(const BackTransform<Real>& turn, cudaStream_t stream) {
          dim3(kThreads), (kWarps + 2) * kSmall * sizeof(Real), stream, turn);
 }
 
-template void keep_panel(const Factors<float, float>&, float*, cudaStream_t);
-template void keep_panel(const Factors<float, double>&, float*, cudaStream_t);
-template void keep_panel(const Factors<double, double>&, double*, cudaStream_t);
+template void keep_panel(const Factors<float>&, float*, cudaStream_t);
+template void keep_panel(const Factors<double>&, double*, cudaStream_t);
 template void back_transform(const BackTransform<float>&, cudaStream_t);
 template void back_transform(const BackTransform<double>&, cudaStream_t);
 

@@ -15,8 +15,8 @@
 namespace vindex::kernels {
 
 /// Writes the panel before factors.start, whose V, T and C are formed, to where it stays.
-template <typename Real, typename BandReal>
-void keep_panel(const Factors<Real, BandReal>& factors, Real* matrices, cudaStream_t stream);
+template <typename Real>
+void keep_panel(const Factors<Real>& factors, Real* matrices, cudaStream_t stream);
 
 /// A product takes so many columns at a time.
 inline constexpr std::int64_t kBackTransformColumns = 8;

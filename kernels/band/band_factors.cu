@@ -54,9 +54,9 @@ __device__ AcrossDepth<Real> across(const Real* shared) {
 /// Completes Y and adds up V^T V and V^T Y over a chunk of rows.
 /// Grid: chunks of 128 rows (float64: 64) x 1 x matrices. Block: a warp per 32 rows. Shared: two 32
 /// x 36 blocks a warp, 36 KiB. Bound by: memory (V, Y and the strips' parts of Y, each read once).
-template <typename Product, typename BandReal>
+template <typename Product>
 __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
-    sum_products_kernel(Factors<typename Product::Real, BandReal> in) {
+    sum_products_kernel(Factors<typename Product::Real> in) {
   using Real = typename Product::Real;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = device::warp_of_block();
@@ -221,9 +221,9 @@ __global__ void __launch_bounds__(kSmallThreads)
 /// Grid: chunks of 128 rows (float64: 64) x 1 x matrices. Block: a warp per 32 rows. Shared: four
 /// 32 x 36 blocks and two a warp, 54 KiB (float64: 72). Bound by: memory (V, Y, a block column, W
 /// written).
-template <typename Product, typename BandReal>
+template <typename Product>
 __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
-    advance_kernel(Factors<typename Product::Real, BandReal> in) {
+    advance_kernel(Factors<typename Product::Real> in) {
   using Real = typename Product::Real;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = device::warp_of_block();
@@ -294,10 +294,9 @@ __global__ void __launch_bounds__(kChunkWarps<typename Product::Real>* kWarp)
   store_values<Product>(v, a, kStride, lane);
   __syncwarp();
   if (first == 0) {
-    BandReal* band = in.band + matrix * band_elements(in.order);
+    Real* band = in.band + matrix * band_elements(in.order);
     for (int column = 0; column <= lane; ++column) {
-      band[band_index(in.start + lane, in.start + column)] =
-          static_cast<BandReal>(v[lane * kStride + column]);
+      band[band_index(in.start + lane, in.start + column)] = v[lane * kStride + column];
     }
     return;
   }
@@ -313,18 +312,18 @@ dim3 chunk_grid(std::int64_t rows, std::int64_t batch) {
   return {static_cast<unsigned>(chunk_count<Real>(rows)), 1, static_cast<unsigned>(batch)};
 }
 
-template <typename Product, typename BandReal>
-void sum_products(const Factors<typename Product::Real, BandReal>& in, cudaStream_t stream) {
+template <typename Product>
+void sum_products(const Factors<typename Product::Real>& in, cudaStream_t stream) {
   using Real = typename Product::Real;
-  launch(sum_products_kernel<Product, BandReal>, chunk_grid<Real>(in.rows, in.batch),
+  launch(sum_products_kernel<Product>, chunk_grid<Real>(in.rows, in.batch),
          dim3(kChunkWarps<Real> * kWarp), 2 * kChunkWarps<Real> * kBlockRoom * sizeof(Real), stream,
          in);
 }
 
-template <typename Product, typename BandReal>
-void advance_rows(const Factors<typename Product::Real, BandReal>& in, cudaStream_t stream) {
+template <typename Product>
+void advance_rows(const Factors<typename Product::Real>& in, cudaStream_t stream) {
   using Real = typename Product::Real;
-  launch(advance_kernel<Product, BandReal>, chunk_grid<Real>(in.rows, in.batch),
+  launch(advance_kernel<Product>, chunk_grid<Real>(in.rows, in.batch),
          dim3(kChunkWarps<Real> * kWarp), (4 + 2 * kChunkWarps<Real>)*kBlockRoom * sizeof(Real),
          stream, in);
 }
@@ -336,9 +335,8 @@ std::int64_t overlap_elements(std::int64_t order) {
   return chunk_count<Real>(order) * 2 * kBlockElements;
 }
 
-template <typename Real, typename BandReal>
-void form_small_factors(const Factors<Real, BandReal>& in, BandArithmetic arithmetic,
-                        cudaStream_t stream) {
+template <typename Real>
+void form_small_factors(const Factors<Real>& in, BandArithmetic arithmetic, cudaStream_t stream) {
   if (arithmetic == BandArithmetic::kTensor) {
     sum_products<TensorProduct<Real>>(in, stream);
   } else {
@@ -350,8 +348,8 @@ void form_small_factors(const Factors<Real, BandReal>& in, BandArithmetic arithm
          chunk_count<Real>(in.order));
 }
 
-template <typename Real, typename BandReal>
-void advance(const Factors<Real, BandReal>& in, BandArithmetic arithmetic, cudaStream_t stream) {
+template <typename Real>
+void advance(const Factors<Real>& in, BandArithmetic arithmetic, cudaStream_t stream) {
   if (arithmetic == BandArithmetic::kTensor) {
     advance_rows<TensorProduct<Real>>(in, stream);
   } else {
@@ -361,11 +359,9 @@ void advance(const Factors<Real, BandReal>& in, BandArithmetic arithmetic, cudaS
 
 template std::int64_t overlap_elements<float>(std::int64_t);
 template std::int64_t overlap_elements<double>(std::int64_t);
-template void form_small_factors(const Factors<float, float>&, BandArithmetic, cudaStream_t);
-template void form_small_factors(const Factors<float, double>&, BandArithmetic, cudaStream_t);
-template void form_small_factors(const Factors<double, double>&, BandArithmetic, cudaStream_t);
-template void advance(const Factors<float, float>&, BandArithmetic, cudaStream_t);
-template void advance(const Factors<float, double>&, BandArithmetic, cudaStream_t);
-template void advance(const Factors<double, double>&, BandArithmetic, cudaStream_t);
+template void form_small_factors(const Factors<float>&, BandArithmetic, cudaStream_t);
+template void form_small_factors(const Factors<double>&, BandArithmetic, cudaStream_t);
+template void advance(const Factors<float>&, BandArithmetic, cudaStream_t);
+template void advance(const Factors<double>&, BandArithmetic, cudaStream_t);
 
 }  // namespace vindex::kernels

@@ -17,7 +17,7 @@
 namespace vindex::kernels {
 
 /// A panel of every matrix of a batch on its way to the next. Rows count from `start`.
-template <typename Real, typename BandReal>
+template <typename Real>
 struct Factors {
   const Real* matrices;  ///< row-major order x order
   Real* factors;         ///< V in the first kBand columns; null before the first panel
@@ -28,7 +28,7 @@ struct Factors {
   Real* small;     ///< scratch: T and C, 2 kBand^2 per matrix
   Real* bounds;    ///< gets, per matrix, what no entry of W exceeds in magnitude
   Real* columns;   ///< gets the next panel, column-major as in Panel
-  BandReal* band;  ///< gets the diagonal block at `start`
+  Real* band;      ///< gets the diagonal block at `start`
   std::int64_t order;
   std::int64_t start;  ///< first row and column behind the panel
   std::int64_t rows;   ///< order - start
@@ -41,14 +41,13 @@ template <typename Real>
 std::int64_t overlap_elements(std::int64_t order);
 
 /// Completes Y, forms T and C and bounds W.
-template <typename Real, typename BandReal>
-void form_small_factors(const Factors<Real, BandReal>& factors, BandArithmetic arithmetic,
+template <typename Real>
+void form_small_factors(const Factors<Real>& factors, BandArithmetic arithmetic,
                         cudaStream_t stream);
 
 /// Stores the diagonal block at `start` in the band and the columns below it in `columns`, both
 /// updated by this panel, whose W it forms; as they are where `factors` is null.
-template <typename Real, typename BandReal>
-void advance(const Factors<Real, BandReal>& factors, BandArithmetic arithmetic,
-             cudaStream_t stream);
+template <typename Real>
+void advance(const Factors<Real>& factors, BandArithmetic arithmetic, cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -182,8 +182,8 @@ constexpr int kDiagonalStep = kColumnStep + 1;
 /// register chosen at run time; R goes to `r`, its first element in the band. After half of the
 /// steps the finished columns are the upper half, and a loop of half the width goes on without
 /// them.
-template <int kLive, typename Real, typename BandReal, int kRows, int kWidth>
-__device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kWidth], BandReal* r,
+template <int kLive, typename Real, int kRows, int kWidth>
+__device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kWidth], Real* r,
                           int first, int& step) {
   // A block has kBandWidth threads at least: pivots are among the first rows of each.
   const int thread = static_cast<int>(threadIdx.x);
@@ -222,7 +222,7 @@ __device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kW
     }
     if (thread == pivot) {
       v[0] = tau == Real(0) ? Real(0) : Real(1);
-      r[pivot * kDiagonalStep] = static_cast<BandReal>(beta);
+      r[pivot * kDiagonalStep] = beta;
     }
 #pragma unroll
     for (int c = 1; c < kLive; ++c) {
@@ -234,7 +234,7 @@ __device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kW
         x[i][c - 1] = fma(v[i], factor, x[i][c]);
       }
       if (thread == pivot && c < live) {
-        r[pivot * kDiagonalStep + c * kColumnStep] = static_cast<BandReal>(x[0][c - 1]);
+        r[pivot * kDiagonalStep + c * kColumnStep] = x[0][c - 1];
       }
     }
 #pragma unroll
@@ -251,9 +251,8 @@ __device__ void eliminate(PanelShared<Real, kWidth>& shared, Real (&x)[kRows][kW
 /// matrix, of a thread for each kRows rows, at most 512. Dynamic shared memory: PanelShared, 1 to 6
 /// KiB. What binds: latency, a block sum and a reflector for each of kBand columns, and kBand
 /// (kBand / kWidth - 1) / 2 block sums more for columns that catch up.
-template <typename Real, typename BandReal, int kRows, int kWidth>
-__global__ void __launch_bounds__(kMaximumThreads)
-    factor_panel_kernel(Panel<Real, BandReal> panel) {
+template <typename Real, int kRows, int kWidth>
+__global__ void __launch_bounds__(kMaximumThreads) factor_panel_kernel(Panel<Real> panel) {
   auto& shared = *reinterpret_cast<PanelShared<Real, kWidth>*>(device::dynamic_shared());
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
@@ -262,8 +261,8 @@ __global__ void __launch_bounds__(kMaximumThreads)
   const std::int64_t matrix = blockIdx.x;
   Real* columns = panel.columns + matrix * panel.order * kBand;
   Real* factors = panel.factors + matrix * panel.order * kFactorStride;
-  BandReal* r = panel.band + matrix * band_elements(panel.order) +
-                band_index(panel.start + kBand, panel.start);
+  Real* r = panel.band + matrix * band_elements(panel.order) +
+            band_index(panel.start + kBand, panel.start);
   int step = 0;
 
   for (int first = 0; first < kBandWidth; first += kWidth) {
@@ -308,7 +307,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
     if (thread < first) {  // rows that no later reflector touches
 #pragma unroll
       for (int c = 0; c < kWidth; ++c) {
-        r[(first + c) * kColumnStep + thread] = static_cast<BandReal>(x[0][c]);
+        r[(first + c) * kColumnStep + thread] = x[0][c];
       }
     }
 
@@ -334,37 +333,35 @@ __global__ void __launch_bounds__(kMaximumThreads)
   }
 }
 
-template <typename Real, typename BandReal, int kRows, int kWidth>
-void launch_panel(const Panel<Real, BandReal>& panel, cudaStream_t stream) {
+template <typename Real, int kRows, int kWidth>
+void launch_panel(const Panel<Real>& panel, cudaStream_t stream) {
   const std::int64_t threads = ceil_divide(panel.rows, kRows * kWarp) * kWarp;
-  launch(factor_panel_kernel<Real, BandReal, kRows, kWidth>,
-         dim3(static_cast<unsigned>(panel.batch)), dim3(static_cast<unsigned>(threads)),
-         sizeof(PanelShared<Real, kWidth>), stream, panel);
+  launch(factor_panel_kernel<Real, kRows, kWidth>, dim3(static_cast<unsigned>(panel.batch)),
+         dim3(static_cast<unsigned>(threads)), sizeof(PanelShared<Real, kWidth>), stream, panel);
 }
 
 }  // namespace
 
 std::int64_t largest_panel_rows() { return std::int64_t{16} * kMaximumThreads; }
 
-template <typename Real, typename BandReal>
-void factor_panels(const Panel<Real, BandReal>& panel, cudaStream_t stream) {
+template <typename Real>
+void factor_panels(const Panel<Real>& panel, cudaStream_t stream) {
   expects(panel.rows >= kBand && panel.rows <= largest_panel_rows(), "rows of a panel");
   // 256 bytes of columns per thread: few rows leave room for many columns, which saves the passes
   // that catch up with earlier groups.
   constexpr int kFull = static_cast<int>(64 * sizeof(float) / sizeof(Real));
   if (panel.rows <= 2 * kMaximumThreads) {
-    launch_panel<Real, BandReal, 2, kFull / 2>(panel, stream);
+    launch_panel<Real, 2, kFull / 2>(panel, stream);
   } else if (panel.rows <= 4 * kMaximumThreads) {
-    launch_panel<Real, BandReal, 4, kFull / 4>(panel, stream);
+    launch_panel<Real, 4, kFull / 4>(panel, stream);
   } else if (panel.rows <= 8 * kMaximumThreads) {
-    launch_panel<Real, BandReal, 8, kFull / 8>(panel, stream);
+    launch_panel<Real, 8, kFull / 8>(panel, stream);
   } else {
-    launch_panel<Real, BandReal, 16, kFull / 32>(panel, stream);
+    launch_panel<Real, 16, kFull / 32>(panel, stream);
   }
 }
 
-template void factor_panels(const Panel<float, float>&, cudaStream_t);
-template void factor_panels(const Panel<float, double>&, cudaStream_t);
-template void factor_panels(const Panel<double, double>&, cudaStream_t);
+template void factor_panels(const Panel<float>&, cudaStream_t);
+template void factor_panels(const Panel<double>&, cudaStream_t);
 
 }  // namespace vindex::kernels

@@ -15,13 +15,13 @@ namespace vindex::kernels {
 inline constexpr std::int64_t kFactorStride = 2 * kBand;
 
 /// One panel of every matrix of a batch.
-template <typename Real, typename BandReal>
+template <typename Real>
 struct Panel {
   /// Column-major with `order` between columns, `order` kBand per matrix; destroyed.
   Real* columns;
   Real* factors;       ///< gets V: row-major, kFactorStride between rows, `order` rows per matrix
   Real* taus;          ///< gets kBand values per matrix
-  BandReal* band;      ///< gets R below the diagonal block
+  Real* band;          ///< gets R below the diagonal block
   std::int64_t order;  ///< of the whole matrices
   std::int64_t rows;   ///< of the panel
   std::int64_t start;  ///< column of the matrix that the panel begins at
@@ -36,7 +36,7 @@ std::int64_t largest_panel_rows();
 /// scaled matrix in float32, 2^-400 in float64) is taken for zero: tau and the column of V are 0.
 /// Entries of magnitude about 1 at most. Not-a-number spreads over its own matrix alone.
 /// Source: LAPACK geqr2 and larfg; kWidth columns at a time, left-looking between those groups.
-template <typename Real, typename BandReal>
-void factor_panels(const Panel<Real, BandReal>& panel, cudaStream_t stream);
+template <typename Real>
+void factor_panels(const Panel<Real>& panel, cudaStream_t stream);
 
 }  // namespace vindex::kernels

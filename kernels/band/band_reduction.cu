@@ -72,9 +72,9 @@ BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t sh
   return plan;
 }
 
-template <typename Real, typename BandReal>
-void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
-                    cublasHandle_t /*blas*/, cudaStream_t stream) {
+template <typename Real>
+void reduce_to_band(const BandPlan& plan, const BandBatch<Real>& batch, cublasHandle_t /*blas*/,
+                    cudaStream_t stream) {
   expects(batch.batch > 0 && batch.batch <= kLargestBatch, "batch of the reduction to a band");
   expects(plan.deferred_panels == 0, "a plan without deferred updates");
   const std::int64_t order = plan.order;
@@ -98,7 +98,7 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
   Real* bounds = take(shares.bounds);
 
   check(cudaMemsetAsync(batch.band, 0,
-                        static_cast<std::size_t>(count * band_elements(order)) * sizeof(BandReal),
+                        static_cast<std::size_t>(count * band_elements(order)) * sizeof(Real),
                         stream));
   if (batch.scale == MatrixScale::kWanted) {
     find_exponents(batch.matrices, order, count, batch.exponents, stream);
@@ -107,18 +107,18 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
     scale_matrices(batch.matrices, order, count, batch.exponents, stream);
   }
 
-  Factors<Real, BandReal> step{batch.matrices, nullptr, products, partials,        taus,
-                               overlaps,       small,   bounds,   columns,         batch.band,
-                               order,          0,       order,    plan.strip_rows, count};
+  Factors<Real> step{batch.matrices, nullptr, products, partials,        taus,
+                     overlaps,       small,   bounds,   columns,         batch.band,
+                     order,          0,       order,    plan.strip_rows, count};
   advance(step, arithmetic, stream);
   for (std::int64_t start = 0; start + kBand < order; start += kBand) {
     const std::int64_t turn = start / kBand % 2;
     step.factors = factors[turn];
     step.start = start + kBand;
     step.rows = order - step.start;
-    factor_panels(Panel<Real, BandReal>{columns, step.factors, taus, batch.band, order, step.rows,
-                                        start, count},
-                  stream);
+    factor_panels(
+        Panel<Real>{columns, step.factors, taus, batch.band, order, step.rows, start, count},
+        stream);
     const TrailingPass<Real> pass{batch.matrices, start == 0 ? nullptr : factors[1 - turn],
                                   bounds,         step.factors,
                                   products,       partials,
@@ -136,11 +136,9 @@ void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch
 
 template BandPlan plan_band_reduction<float>(std::int64_t, BandRoute, std::size_t, bool);
 template BandPlan plan_band_reduction<double>(std::int64_t, BandRoute, std::size_t, bool);
-template void reduce_to_band(const BandPlan&, const BandBatch<float, float>&, cublasHandle_t,
+template void reduce_to_band(const BandPlan&, const BandBatch<float>&, cublasHandle_t,
                              cudaStream_t);
-template void reduce_to_band(const BandPlan&, const BandBatch<float, double>&, cublasHandle_t,
-                             cudaStream_t);
-template void reduce_to_band(const BandPlan&, const BandBatch<double, double>&, cublasHandle_t,
+template void reduce_to_band(const BandPlan&, const BandBatch<double>&, cublasHandle_t,
                              cudaStream_t);
 
 }  // namespace vindex::kernels

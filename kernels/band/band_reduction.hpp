@@ -63,13 +63,13 @@ enum class MatrixScale : std::uint8_t {
 };
 
 /// A batch on the device. All arrays are the caller's.
-template <typename Real, typename BandReal>
+template <typename Real>
 struct BandBatch {
   /// Batch x order x order, symmetric positive semidefinite up to rounding, both triangles valid,
   /// zero beyond the true order; destroyed.
   Real* matrices;
   std::int64_t batch;  ///< at most 65535
-  BandReal* band;      ///< gets batch x band_elements(order), layout of band_layout.hpp
+  Real* band;          ///< gets batch x band_elements(order), layout of band_layout.hpp
   /// One per matrix, which is found where `scale` says so: eigenvalues are 2^exponent times the
   /// band's.
   std::int32_t* exponents;
@@ -83,18 +83,17 @@ struct BandBatch {
 /// Zero columns, exact dependence and rank deficiency are ordinary input: a reflector of nothing is
 /// the identity. A matrix that holds not-a-number or infinity gets a band that does, and does no
 /// harm to others. Bits depend on the matrix and the plan, and on nothing else.
-/// Accuracy  eigenvalues to a few eps * norm of the matrix in the precision of Real; band entries
-///           are Real values whatever BandReal is.
+/// Accuracy  eigenvalues to a few eps * norm of the matrix in the precision of Real.
 /// Source    Bischof, Lang, Sun 2000 (SBR); Dongarra, Sorensen, Hammarling 1989 (two-sided block
 ///           update); host sibling host/cpu/band/simd_band_reduction.hpp.
-template <typename Real, typename BandReal>
-void reduce_to_band(const BandPlan& plan, const BandBatch<Real, BandReal>& batch,
-                    cublasHandle_t blas, cudaStream_t stream);
+template <typename Real>
+void reduce_to_band(const BandPlan& plan, const BandBatch<Real>& batch, cublasHandle_t blas,
+                    cudaStream_t stream);
 
 /// The same with updates deferred over several panels, by a plan whose deferred_panels is not 0.
 /// Reads the lower triangle and the diagonal blocks of kBand alone. Source: Wang et al. 2024
 /// (arXiv 2410.02170).
-void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float, float>& batch,
+void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float>& batch,
                              cudaStream_t stream);
 
 /// Exponents of the matrices (row-major order x order) that make the largest diagonal entry of each

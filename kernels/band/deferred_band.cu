@@ -55,7 +55,7 @@ BandPlan plan_deferred_band(std::int64_t order, std::size_t shared_bytes, int pa
   return plan;
 }
 
-void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float, float>& batch,
+void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float>& batch,
                              cudaStream_t stream) {
   constexpr std::int64_t kLargestBatch = 65535;  // blocks in z
   expects(batch.batch > 0 && batch.batch <= kLargestBatch, "batch of the reduction to a band");
@@ -102,16 +102,15 @@ void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float, float>
     step.start = start + kBand;
     step.rows = plan.order - step.start;
     step.pending = static_cast<int>(start == 0 ? 0 : (start / kBand - 1) % step.group);
-    factor_panels(Panel<float, float>{step.columns, reflectors, taus, batch.band, plan.order,
-                                      step.rows, start, count},
+    factor_panels(Panel<float>{step.columns, reflectors, taus, batch.band, plan.order, step.rows,
+                               start, count},
                   stream);
     multiply_deferred(step, plan.shared_bytes, stream);
     form_deferred_factors(step, stream);
     if (batch.keep_factor) {
-      const Factors<float, float> kept{batch.matrices, reflectors,      nullptr,    nullptr,
-                                       taus,           nullptr,         step.small, nullptr,
-                                       step.columns,   batch.band,      plan.order, step.start,
-                                       step.rows,      plan.strip_rows, count};
+      const Factors<float> kept{batch.matrices, reflectors, nullptr,   nullptr,         taus,
+                                nullptr,        step.small, nullptr,   step.columns,    batch.band,
+                                plan.order,     step.start, step.rows, plan.strip_rows, count};
       keep_panel(kept, batch.matrices, stream);
     }
     advance_deferred(step, stream);

@@ -20,8 +20,8 @@ struct KernelTable {
   decltype(&form_grams) gram = &form_grams;
   decltype(&add_sliced_gram) sliced_gram = &add_sliced_gram;
   decltype(&form_code_grams) code_grams = &form_code_grams;
-  decltype(&reduce_to_band<float, float>) band32 = &reduce_to_band<float, float>;
-  decltype(&reduce_to_band<double, double>) band64 = &reduce_to_band<double, double>;
+  decltype(&reduce_to_band<float>) band32 = &reduce_to_band<float>;
+  decltype(&reduce_to_band<double>) band64 = &reduce_to_band<double>;
   decltype(&reduce_to_band_deferred) deferred_band = &reduce_to_band_deferred;
   decltype(&chase_bands<float, float>) chase32 = &chase_bands<float, float>;
   decltype(&chase_bands<float, double>) chase32_in_64 = &chase_bands<float, double>;

@@ -160,7 +160,7 @@ class Bench : private TestBench {
     const auto band_count = batch_size * band_elements(order);
     Arena counted(nullptr, 0);
     const auto allocate = [&](Arena& from) {
-      return BandBatch<Real, Real>{
+      return BandBatch<Real>{
           from.take<Real>(batch_size * order * order), batch_size, from.take<Real>(band_count),
           from.take<std::int32_t>(batch_size),
           from.take<unsigned char>(batch_size *
@@ -168,7 +168,7 @@ class Bench : private TestBench {
     };
     (void)allocate(counted);
     Arena real(memory.reserve(counted.used()), counted.used());
-    const BandBatch<Real, Real> batch = allocate(real);
+    const BandBatch<Real> batch = allocate(real);
     send(padded, batch.matrices);
     reduce(plan, batch, lane.blas.get(), stream());
     const std::vector<Real> bands = fetched(batch.band, band_count);

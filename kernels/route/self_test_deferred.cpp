@@ -39,7 +39,7 @@ void try_deferred_band(TestBench& bench, Verdict& verdict) {
   const std::int64_t band_count = kBatch * band_elements(order);
   Arena counted(nullptr, 0);
   const auto allocate = [&](Arena& from) {
-    return BandBatch<float, float>{
+    return BandBatch<float>{
         from.take<float>(kBatch * order * order), kBatch, from.take<float>(band_count),
         from.take<std::int32_t>(kBatch),
         from.take<unsigned char>(kBatch *
@@ -47,7 +47,7 @@ void try_deferred_band(TestBench& bench, Verdict& verdict) {
   };
   (void)allocate(counted);
   Arena real(memory.reserve(counted.used()), counted.used());
-  const BandBatch<float, float> batch = allocate(real);
+  const BandBatch<float> batch = allocate(real);
   bench.send(padded, batch.matrices);
   bench.kernels.deferred_band(plan, batch, bench.stream());
   const std::vector<float> bands = bench.fetched(batch.band, band_count);

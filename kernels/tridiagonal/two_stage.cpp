@@ -90,8 +90,8 @@ void two_stage_values(const KernelTable& kernels, const TwoStagePlan& plan, floa
   auto* bands = static_cast<float*>(arrays.bands);
   {
     const Range range("band");
-    BandBatch<float, float> batch{matrices,      plan.batch,       bands,
-                                  out.exponents, arrays.workspace, plan.keeps_factor};
+    BandBatch<float> batch{matrices,      plan.batch,       bands,
+                           out.exponents, arrays.workspace, plan.keeps_factor};
     if (plan.already_scaled) {
       batch.scale = MatrixScale::kApplied;
       check(cudaMemsetAsync(out.exponents, 0,

@@ -34,14 +34,14 @@ class BandPanel : public KernelTest {
     DeviceArray<Real> taus(static_cast<std::size_t>(kBand));
     DeviceArray<Real> band(
         std::vector<Real>(static_cast<std::size_t>(band_elements(order)), Real(0)));
-    factor_panels(Panel<Real, Real>{.columns = device.data(),
-                                    .factors = factors.data(),
-                                    .taus = taus.data(),
-                                    .band = band.data(),
-                                    .order = order,
-                                    .rows = rows,
-                                    .start = 0,
-                                    .batch = 1},
+    factor_panels(Panel<Real>{.columns = device.data(),
+                              .factors = factors.data(),
+                              .taus = taus.data(),
+                              .band = band.data(),
+                              .order = order,
+                              .rows = rows,
+                              .start = 0,
+                              .batch = 1},
                   stream());
     const std::vector<Real> v = factors.values();
     const std::vector<Real> tau = taus.values();

@@ -29,7 +29,7 @@ using kernels::plan_band_reduction;
 template <typename Real>
 constexpr std::size_t kSmallShared = sizeof(Real) == sizeof(float) ? 68U << 10U : 128U << 10U;
 
-template <typename Real, typename BandReal = double>
+template <typename Real>
 Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cudaStream_t stream,
              std::size_t shared_bytes = kSmallShared<Real>,
              kernels::MatrixScale scale = kernels::MatrixScale::kWanted) {
@@ -42,18 +42,17 @@ Bands reduce(const std::vector<SymmetricMatrix>& matrices, BandRoute route, cuda
   const auto batch = static_cast<std::int64_t>(matrices.size());
   const BandPlan plan = plan_band_reduction<Real>(order, route, shared_bytes);
   DeviceArray<Real> device(padded);
-  DeviceArray<BandReal> band(static_cast<std::size_t>(batch * band_elements(order)));
+  DeviceArray<Real> band(static_cast<std::size_t>(batch * band_elements(order)));
   DeviceArray<std::int32_t> exponents(
       std::vector<std::int32_t>(static_cast<std::size_t>(batch), 0));
   DeviceArray<std::byte> workspace(static_cast<std::size_t>(batch) *
                                    plan.workspace_bytes_per_matrix);
   const kernels::BlasHandle blas = kernels::make_blas(stream);
-  kernels::reduce_to_band(
-      plan,
-      BandBatch<Real, BandReal>{device.data(), batch, band.data(), exponents.data(),
-                                workspace.data(), false, scale},
-      blas.get(), stream);
-  const std::vector<BandReal> got = band.values();
+  kernels::reduce_to_band(plan,
+                          BandBatch<Real>{device.data(), batch, band.data(), exponents.data(),
+                                          workspace.data(), false, scale},
+                          blas.get(), stream);
+  const std::vector<Real> got = band.values();
   return {{got.begin(), got.end()}, exponents.values()};
 }
 
@@ -195,15 +194,6 @@ TEST_P(BandReduction, AMatrixThatIsNotFiniteHarmsNoOther) {
           << name_of(route) << " " << row << " " << column;
     }
   }
-}
-
-TEST_P(BandReduction, FloatBandsHoldTheSameNumbers) {
-  if (!is_tried("plain")) {
-    GTEST_SKIP() << "of the plain variant";
-  }
-  const SymmetricMatrix gram = gaussian_gram(70, 80, 1.0, 4);
-  EXPECT_EQ((reduce<float, float>({gram}, BandRoute::kPlain, stream()).band),
-            (reduce<float, double>({gram}, BandRoute::kPlain, stream()).band));
 }
 
 TEST_P(BandReduction, AgreesWithTheHost) {

@@ -41,8 +41,8 @@ struct Reduced {
         workspace(from.size() * plan.workspace_bytes_per_matrix) {
     const BlasHandle blas = make_blas(stream);
     reduce_to_band(plan,
-                   BandBatch<Real, Real>{matrices.data(), static_cast<std::int64_t>(from.size()),
-                                         bands.data(), exponents.data(), workspace.data(), true},
+                   BandBatch<Real>{matrices.data(), static_cast<std::int64_t>(from.size()),
+                                   bands.data(), exponents.data(), workspace.data(), true},
                    blas.get(), stream);
   }
   static std::vector<Real> padded(const std::vector<SymmetricMatrix>& from, std::int64_t order) {

@@ -52,9 +52,8 @@ class DeferredBand : public KernelTest {
     DeviceArray<std::int32_t> device_exponents(exponents);
     DeviceArray<std::byte> workspace(static_cast<std::size_t>(batch) *
                                      plan.workspace_bytes_per_matrix);
-    const BandBatch<float, float> task{
-        device.data(),    batch,       band.data(), device_exponents.data(),
-        workspace.data(), keep_factor, scale};
+    const BandBatch<float> task{device.data(),    batch,       band.data(), device_exponents.data(),
+                                workspace.data(), keep_factor, scale};
     if (plan.deferred_panels > 0) {
       kernels::reduce_to_band_deferred(plan, task, stream());
     } else {

@@ -49,7 +49,7 @@ void scale_on_device(Real* element, double factor, cudaStream_t stream) {
 }
 
 template <typename Real>
-void wrong_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cublasHandle_t blas,
+void wrong_band(const BandPlan& plan, const BandBatch<Real>& batch, cublasHandle_t blas,
                 cudaStream_t stream) {
   reduce_to_band(plan, batch, blas, stream);
   if (is_planted(Plant::kBandReflector)) {

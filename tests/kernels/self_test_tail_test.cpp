@@ -25,7 +25,7 @@ SelfTest verdict_on(const KernelTable& table, Variant variant) {
 
 /// A factor that is kept where the reduction still reads.
 template <typename Real>
-void spoiling_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cublasHandle_t blas,
+void spoiling_band(const BandPlan& plan, const BandBatch<Real>& batch, cublasHandle_t blas,
                    cudaStream_t stream) {
   reduce_to_band(plan, batch, blas, stream);
   if (batch.keep_factor) {
@@ -74,7 +74,7 @@ void wrong_norms(const double* from, std::int64_t rows, std::int64_t columns, do
 
 int kept_factors = 0;
 template <typename Real>
-void counted_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cublasHandle_t blas,
+void counted_band(const BandPlan& plan, const BandBatch<Real>& batch, cublasHandle_t blas,
                   cudaStream_t stream) {
   kept_factors += batch.keep_factor ? 1 : 0;
   reduce_to_band(plan, batch, blas, stream);

@@ -53,14 +53,13 @@ void wrong_gram(const decode::Encoding& encoding, const OperandPlan& plan, const
 
 /// The last subdiagonal lost.
 template <typename Real>
-void wrong_band(const BandPlan& plan, const BandBatch<Real, Real>& batch, cublasHandle_t blas,
+void wrong_band(const BandPlan& plan, const BandBatch<Real>& batch, cublasHandle_t blas,
                 cudaStream_t stream) {
   reduce_to_band(plan, batch, blas, stream);
   check(cudaMemsetAsync(batch.band + band_index(50, 50 - kBand), 0, sizeof(Real), stream));
 }
 
-void wrong_deferred_band(const BandPlan& plan, const BandBatch<float, float>& batch,
-                         cudaStream_t stream) {
+void wrong_deferred_band(const BandPlan& plan, const BandBatch<float>& batch, cudaStream_t stream) {
   reduce_to_band_deferred(plan, batch, stream);
   check(cudaMemsetAsync(batch.band + band_index(50, 50 - kBand), 0, sizeof(float), stream));
 }

@@ -83,7 +83,7 @@ void counted_gram(const decode::Encoding& encoding, const OperandPlan& plan, con
   ++calls.gram;
   form_grams(encoding, plan, batch, workspace, workspace_bytes, kernel, grams, facts, stream);
 }
-void counted_band(const BandPlan& plan, const BandBatch<float, float>& batch, cublasHandle_t blas,
+void counted_band(const BandPlan& plan, const BandBatch<float>& batch, cublasHandle_t blas,
                   cudaStream_t stream) {
   ++calls.band;
   reduce_to_band(plan, batch, blas, stream);
