@@ -11,6 +11,7 @@
 // the reflectors from Q. A batch of matrices hides the barriers.
 #include "band_panel.hpp"
 #include "band_product.hpp"
+#include "inverse_root.hpp"
 
 #include "core/integers.hpp"
 #include "core/negligible.hpp"
@@ -113,33 +114,6 @@ __device__ void store_row(Real* out, const Real (&values)[kWidth]) {
   }
 }
 
-/// 1 / sqrt(value) of a positive normal number, to an ulp or two.
-__device__ inline float inverse_root(float value) {
-  const float root = device::rough_inverse_root(value);
-  return fma(0.5F * root, fma(-value * root, root, 1.0F), root);
-}
-__device__ inline double inverse_root(double value) {
-  double root = device::rough_inverse_root(value);  // 20 bits, then 40, then all
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    root = fma(0.5 * root, fma(-value * root, root, 1.0), root);
-  }
-  return root;
-}
-/// 1 / value of a positive normal number, to an ulp or two.
-__device__ inline float reciprocal(float value) {
-  const float inverse = device::rough_reciprocal(value);
-  return fma(inverse, fma(-value, inverse, 1.0F), inverse);
-}
-__device__ inline double reciprocal(double value) {
-  double inverse = device::rough_reciprocal(value);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    inverse = fma(inverse, fma(-value, inverse, 1.0), inverse);
-  }
-  return inverse;
-}
-
 /// beta, tau and what the column is scaled by, of a pivot alpha and |x|^2 below it.
 template <typename Real>
 struct Reflector {
@@ -153,11 +127,12 @@ __device__ Reflector<Real> reflector_of(Real alpha, Real squares) {
     return {alpha, Real(0), Real(0)};
   }
   const Real q = fma(alpha, alpha, squares);
-  const Real r = inverse_root(q);
+  const Real r = device::inverse_root(q);
   Real root = q * r;
   root = fma(fma(-root, root, q), Real(0.5) * r, root);
   const Real size = fabs(alpha);
-  return {-copysign(root, alpha), fma(size, r, Real(1)), copysign(reciprocal(size + root), alpha)};
+  return {-copysign(root, alpha), fma(size, r, Real(1)),
+          copysign(device::reciprocal(size + root), alpha)};
 }
 
 /// Below so many columns there is no narrower loop.

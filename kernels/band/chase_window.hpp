@@ -10,6 +10,7 @@
 #pragma once
 
 #include "band_layout.hpp"
+#include "inverse_root.hpp"
 
 #include "core/negligible.hpp"
 
@@ -30,28 +31,6 @@ inline constexpr int kScratch = kHalves * kSize;
 
 __device__ inline double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 __device__ inline float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
-/// 1 / sqrt(value) of a normal number, to an ulp: a root of 20 bits has an exact square, so that
-/// e = 1 - value root^2 is right to its last bits, and what the step leaves is 5 e^3 / 16.
-__device__ inline double inverse_root(double value) {
-  const double root = rough_inverse_root(value);
-  const double e = fma(-value, root * root, 1.0);
-  return fma(root * e, fma(0.375, e, 0.5), root);
-}
-__device__ inline float inverse_root(float value) {
-  const float root = rough_inverse_root(value);  // to two
-  return fmaf(0.5F * root, fmaf(-value * root, root, 1.0F), root);
-}
-
-/// 1 / value of a number in [1, 2], to an ulp.
-__device__ inline double reciprocal(double value) {
-  const double inverse = rough_reciprocal(value);
-  const double e = fma(-value, inverse, 1.0);
-  return fma(inverse, fma(e, e, e), inverse);
-}
-__device__ inline float reciprocal(float value) {
-  const float inverse = rough_reciprocal(value);
-  return fmaf(inverse, fmaf(-value, inverse, 1.0F), inverse);
-}
 
 /// Sum over the warp, the same bits in every lane.
 template <typename Real>

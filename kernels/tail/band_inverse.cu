@@ -9,6 +9,7 @@
 // Computations, 4.5.
 #include "band_inverse.hpp"
 
+#include "kernels/band/inverse_root.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>
@@ -38,16 +39,6 @@ __device__ double diagonal_element(const Real* band, std::int64_t n, std::int64_
   const int below = row > column ? row : column;
   const int left = row > column ? column : row;
   return static_cast<double>(band[band_index(start + below, start + left)]);
-}
-
-/// To the last bit but a few, without the branches of the library's for what is not a normal float.
-__device__ double inverse_root(double value) {
-  double root = static_cast<double>(rsqrtf(static_cast<float>(value)));
-#pragma unroll
-  for (int step = 0; step < 2; ++step) {
-    root *= fma(-0.5 * value, root * root, 1.5);
-  }
-  return root;
 }
 
 /// Lane = row, warps share the columns. Tiles are column-major.
@@ -96,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 2)
           failed = true;
           pivot = 1.0;
         }
-        const double scale = inverse_root(pivot);
+        const double scale = device::inverse_root(pivot);
         __syncthreads();
         if (warp == 0 && row > k) {
           a[k * kOdd + row] *= scale;
