@@ -8,6 +8,7 @@
 // the tensor cores busy. Slots of a chunk: the digits, highest first; then, where scales are
 // rounded, codes with what rounding took and that with codes, two of 64 steps each.
 #include "code_operands.hpp"
+#include "gram_ring.hpp"
 #include "gram_tile.hpp"
 
 #include "kernels/device/launch.hpp"
@@ -18,20 +19,21 @@ namespace vindex::kernels {
 
 namespace {
 
-constexpr int kMultiplierThreads = 256;
-constexpr int kMultiplierWarps = kMultiplierThreads / 32;
-constexpr int kThreads = kMultiplierThreads + 128;  ///< of the last warpgroup one thread copies
+using warpgroups::kGroupBytes;
+using warpgroups::kMultiplierThreads;
+using warpgroups::kMultiplierWarps;
+using warpgroups::kThreads;
+using warpgroups::kTileBytes;
+
 constexpr int kMultiplierRegisters = 240;
 constexpr int kCopierRegisters = 24;
 static_assert((2 * kMultiplierRegisters + kCopierRegisters) * 32 <= 16384);
-constexpr int kTileBytes = static_cast<int>(kOperandTileBytes);
 constexpr int kSlotBytes = 2 * kTileBytes;
 constexpr int kSlots = 6;
 constexpr int kSharedBytes =
     kSlots * kSlotBytes + 2 * kSlots * static_cast<int>(sizeof(device::SharedBarrier));
 [[maybe_unused]] constexpr int kDigitSlots = 3;
 [[maybe_unused]] constexpr int kHalfSlots = 4;
-[[maybe_unused]] constexpr int kGroupBytes = 8 * kOperandRowBytes;
 /// A square of the unit of codes.
 [[maybe_unused]] constexpr double kUnit = 0x1p-18;
 
