@@ -190,7 +190,8 @@ __global__ void __launch_bounds__(kAdvanceWarps* kWarp, 2)
 constexpr int kTakeThreads = 128;
 
 /// The block column at 0, scaled: eight columns of a row for each thread.
-/// Grid: blocks of kTakeThreads / 4 rows x 1 x batch. Bound by bytes.
+/// Grid: blocks of kTakeThreads / 4 rows x 1 x batch. Block: kTakeThreads. Dynamic shared memory:
+/// none. Bound by bytes.
 __global__ void __launch_bounds__(kTakeThreads) take_first_kernel(DeferredStep in) {
   const std::int64_t matrix = blockIdx.z;
   const int row =
