@@ -53,6 +53,8 @@ constexpr double kRepeatedOfSweeps = 1.0;
 constexpr double kOwnOfCounts = 0.2;
 constexpr double kMeanOfCounts = 2.0;
 constexpr double kLeastOfCounts = 0.0625;
+/// Of the terms that a sum of equal ones has: three times what occurs (docs/sigma-error.md).
+constexpr double kOfChain = 0.0625;
 /// A cluster of more than this share of all values makes rounding less than random.
 constexpr double kLargeCluster = 0.0625;
 /// Of the values of such a cluster: roundings of each that all go one way, in the cluster's share,
@@ -262,8 +264,13 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   // Entries a_i + a_j are rounded in a pattern, whose norm is not that of a random matrix but one
   // rounding of theirs; their sums round together by what the diagonal shows.
   const double additive = std::sqrt(norms.additive_norm_squared);
-  const double patterns = std::max(arithmetic.unit, arithmetic.reduction_unit) * additive +
-                          narrow_unit * std::min(additive, std::sqrt(norms.narrow_norm_squared));
+  // Lines that are alike make equal terms, which a long sum rounds one way as long as it stays
+  // between two powers of two: m of them by up to m / 3 units in the last place of the sum, a few
+  // times less as their bits fall. The factors of the update carry that to every entry alike.
+  const double chained = kOfChain * arithmetic.reduction_chain * arithmetic.reduction_unit;
+  const double patterns =
+      (std::max(arithmetic.unit, arithmetic.reduction_unit) + chained) * additive +
+      narrow_unit * std::min(additive, std::sqrt(norms.narrow_norm_squared));
   return {
       .entry = std::sqrt(products * products + one_sign * one_sign + reduction * reduction +
                          narrow * narrow + chased * chased),

@@ -112,6 +112,8 @@ struct GramArithmetic {
   double reduction_unit = 0x1p-24;  ///< relative precision of the reduction, as far as it goes
   /// Of the long side, added up in `unit` before float64 takes over; the longest: all of it.
   std::int64_t group = std::numeric_limits<std::int64_t>::max();
+  /// Terms that the reduction's sums over a line add one after the other in its precision.
+  double reduction_chain = 0.0;
   ChaseArithmetic chase = {};
   /// Of bisection behind a chase; 0: float64.
   double values_unit = 0.0;

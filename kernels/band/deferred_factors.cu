@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(kSumWarps* kWarp, 2) sum_deferred_kernel(Defer
   constexpr int kTiles = kBandWidth / kTileRows * kTilesInRow;
   constexpr int kHalves = kSumWarps * kWarp / kTiles;
   constexpr int kHalfRows = kBandWidth / kHalves;
+  constexpr int kChain = 8;
   const int half = thread / kTiles;
   const int tile_row = thread % kTiles / kTilesInRow * kTileRows;
   const int tile_column = thread % kTilesInRow * kTileColumns;
@@ -139,17 +140,30 @@ __global__ void __launch_bounds__(kSumWarps* kWarp, 2) sum_deferred_kernel(Defer
             sum, HalfProduct::load_left(AcrossDepth<float>{left, stride}, i, lane), right, i);
       }
     }
-#pragma unroll 4
-    for (int i = 0; i < kHalfRows; ++i) {
-      const int at = (half * kHalfRows + i) * kPairRow;
-      const auto of_v = *reinterpret_cast<const Pack<float, kTileRows>*>(v_numbers + at + tile_row);
-      const auto of_y =
-          *reinterpret_cast<const Pack<float, kTileColumns>*>(y_numbers + at + tile_column);
+    // Equal terms, which lines that are alike leave, are all rounded one way in a long chain: eight
+    // are added up, and then these sums. Two columns at a time, for lack of registers.
+#pragma unroll 1
+    for (int eight = 0; eight < kHalfRows; eight += kChain) {
 #pragma unroll
-      for (int a = 0; a < kTileRows; ++a) {
+      for (int two = 0; two < kTileColumns; two += 2) {
+        float terms[kTileRows][2] = {};
+#pragma unroll 2
+        for (int i = 0; i < kChain; ++i) {
+          const int at = (half * kHalfRows + eight + i) * kPairRow;
+          const auto of_v =
+              *reinterpret_cast<const Pack<float, kTileRows>*>(v_numbers + at + tile_row);
+          const auto of_y =
+              *reinterpret_cast<const Pack<float, 2>*>(y_numbers + at + tile_column + two);
 #pragma unroll
-        for (int b = 0; b < kTileColumns; ++b) {
-          dots[a][b] = fma(of_v.values[a], of_y.values[b], dots[a][b]);
+          for (int a = 0; a < kTileRows; ++a) {
+            terms[a][0] = fma(of_v.values[a], of_y.values[0], terms[a][0]);
+            terms[a][1] = fma(of_v.values[a], of_y.values[1], terms[a][1]);
+          }
+        }
+#pragma unroll
+        for (int a = 0; a < kTileRows; ++a) {
+          dots[a][two] += terms[a][0];
+          dots[a][two + 1] += terms[a][1];
         }
       }
     }

@@ -38,7 +38,7 @@ struct UpdateShape {
   static constexpr int kRows = kRowWarps * kWarpRows;
   static constexpr int kColumns = kColumnWarps * kBandWidth;
   static constexpr std::size_t shared_bytes(int slots) {
-    return static_cast<std::size_t>(slots * kRows + kStages * kColumns) * kSlotStride *
+    return (static_cast<std::size_t>(slots * kRows + kStages * kColumns) * kSlotStride + kRows) *
            sizeof(float);
   }
 };
@@ -106,6 +106,28 @@ __device__ void add_product(float (&sum)[HalfProduct::kColumnTiles][4],
   }
 }
 
+/// What all slots take from a diagonal element, whose factors' rows lie at `own`, `distance` floats
+/// from slot to slot. Its terms have one sign, of which the tensor cores, which cut towards zero,
+/// would take too little: every eigenvalue would be moved up by as much.
+__device__ float diagonal_change(const float* own, int distance, const float* units, int count) {
+  float sum = 0.0F;
+#pragma unroll 1
+  for (int slot = 0; slot < count; ++slot) {
+    float dot = 0.0F;
+#pragma unroll 1
+    for (int column = 0; column < kBandWidth; column += 8) {
+      const HalfEight v = load_eight(own + slot * distance + column);
+      const HalfEight w = load_eight(own + slot * distance + kBandWidth + column);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        dot = fma(joined(v, i / 2, i % 2), joined(w, i / 2, i % 2), dot);
+      }
+    }
+    sum = fma(2.0F * units[slot], dot, sum);
+  }
+  return sum;
+}
+
 /// Grid: strips x batch in x, the longest strips of a group of matrices first. Block: as `Shape`
 /// says. Dynamic shared memory: Shape::shared_bytes(count). Bound by HMMA, 96 for each slot and
 /// block of kBand x kBand; a warp multiplies kWarpRows x kBand.
@@ -135,6 +157,18 @@ __global__ void __launch_bounds__(Shape::kThreads, 1) update_deferred_kernel(Upd
                              static_cast<int>(threadIdx.x) % (kSlotWidth / kPack) * kPack;
   const float* const units = in.units + matrix * in.group;
   const float scale = kFirst && in.exponents != nullptr ? ldexp(1.0F, -in.exponents[matrix]) : 1.0F;
+
+  // The diagonal of the strip's rows, one for each thread, until all else is done.
+  float* const diagonal = columns + kStages * Shape::kColumns * kSlotStride;
+  const int diagonal_row = strip_first + static_cast<int>(threadIdx.x);
+  const bool has_diagonal = static_cast<int>(threadIdx.x) < Shape::kRows && diagonal_row < rows;
+  float* const diagonal_eight =
+      in.matrices + (matrix * in.order + in.start + min(diagonal_row, rows - 1)) * in.order +
+      in.start + min(diagonal_row, rows - 1) / 8 * 8;
+  if (has_diagonal) {
+    diagonal[threadIdx.x] = kFirst ? diagonal_eight[diagonal_row % 8] * scale
+                                   : joined_at(diagonal_eight, diagonal_row % 8);
+  }
 
   // Four rows of a slot at a time: 16 lanes a row. Rows beyond the matrix are its last one.
   constexpr int kLanesPerRow = kSlotWidth / kPack;
@@ -240,6 +274,12 @@ __global__ void __launch_bounds__(Shape::kThreads, 1) update_deferred_kernel(Upd
     }
   }
   device::copy_async_wait<0>();
+  __syncthreads();
+  if (has_diagonal) {
+    const float change = diagonal_change(own + static_cast<int>(threadIdx.x) * kSlotStride,
+                                         Shape::kRows * kSlotStride, units, in.count);
+    store_at(diagonal_eight, diagonal_row % 8, diagonal[threadIdx.x] - change);
+  }
 }
 
 template <typename Shape>

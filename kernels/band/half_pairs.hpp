@@ -72,6 +72,19 @@ __device__ inline float joined(const HalfEight& eight, int i, int which) {
   return fma(half_bits_to_float(low), kLowUnit, half_bits_to_float(high));
 }
 
+/// Number `i` of eight in memory, alone.
+__device__ inline float joined_at(const float* eight, int i) {
+  const auto* const parts = reinterpret_cast<const std::uint16_t*>(eight);
+  return fma(half_bits_to_float(parts[i + 2 * HalfProduct::kLowPart]), kLowUnit,
+             half_bits_to_float(parts[i]));
+}
+__device__ inline void store_at(float* eight, int i, float value) {
+  auto* const parts = reinterpret_cast<std::uint16_t*>(eight);
+  const HalfPair pair = split_pair(value, 0.0F);
+  parts[i] = static_cast<std::uint16_t>(pair.high & 0xffffU);
+  parts[i + 2 * HalfProduct::kLowPart] = static_cast<std::uint16_t>(pair.low & 0xffffU);
+}
+
 /// The same where load_eight() met float32 numbers.
 __device__ inline float float_of(const HalfEight& eight, int i, int which) {
   const std::uint32_t(&four)[4] = i < 2 ? eight.high : eight.low;

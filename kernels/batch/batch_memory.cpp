@@ -178,6 +178,7 @@ BatchResults::BatchResults(const BatchTask& task, std::int64_t batch, Arena& mem
       exponents(memory.take<std::int32_t>(batch)),
       gram_facts(memory.take<GramFacts>(batch)),
       diagonal_facts(memory.take<DiagonalFacts>(batch)),
+      additive(memory.take<double>(batch * kAdditiveParts)),
       symmetric_facts(memory.take<SymmetricFacts>(batch)),
       moments(memory.take<RawMoments>(batch * task.chunk_count())),
       passes(memory.take<double>(batch)) {}

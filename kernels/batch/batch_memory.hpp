@@ -71,6 +71,7 @@ struct BatchResults {
   std::int32_t* exponents;
   GramFacts* gram_facts;            ///< of the float32 Gram
   DiagonalFacts* diagonal_facts;    ///< of the float32 Gram, in its units
+  double* additive;                 ///< of the float32 Gram, kAdditiveParts each, in its units
   SymmetricFacts* symmetric_facts;  ///< of the float64 Gram
   RawMoments* moments;              ///< [batch][chunk_count]
   double* passes;                   ///< of the two-stage routes: sum_passes() of each band

@@ -25,12 +25,19 @@ constexpr std::size_t kChunk = 32;
 ///
 /// Gram matrices of rounded E4M3 codes lack what float32 sums of their rounding lose
 /// (code_slices.hpp).
-measure::GramArithmetic arithmetic_of(const SpectrumRoute& route, bool of_rounded_codes) {
+///
+/// What a panel is multiplied with adds up a line of p by multiply-add term by term on the plain
+/// route, by tensor cores 16 at a time.
+measure::GramArithmetic arithmetic_of(const SpectrumRoute& route, std::int64_t p,
+                                      bool of_rounded_codes) {
   constexpr double kUnit64 = 0x1p-53;
   constexpr double kUnit32 = 0x1p-23;
   const double unit = route.is_float32() ? kUnit32 : kUnit64;
-  return {
-      .unit = of_rounded_codes ? kRoundedCodesUnit : unit, .depth = 128, .reduction_unit = unit};
+  const double chain = static_cast<double>(p) / (route.band == BandRoute::kPlain ? 1.0 : 16.0);
+  return {.unit = of_rounded_codes ? kRoundedCodesUnit : unit,
+          .depth = 128,
+          .reduction_unit = unit,
+          .reduction_chain = chain};
 }
 
 constexpr SpectrumRoute kQrRoute = {.solver = SolverChoice::kQr};
@@ -159,6 +166,8 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
     const StageClock::Span span(eigen_clock_, stream());
     find_diagonal_facts(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
                         results.diagonal_facts + first, stream());
+    add_additive(phase.grams, task_.p(), task_.gram_shape().order(), plan.batch,
+                 results.additive + first * kAdditiveParts, stream());
     two_stage_values(kernels_, plan, phase.grams, phase.solver,
                      {results.values + first * task_.p(), results.failed + first,
                       results.exponents + first, results.passes + first},
@@ -315,7 +324,7 @@ measure::Rounding BatchSolver::gram_rounding_of(const SpectrumRoute& route,
                                                 const StagePrecision& stages,
                                                 bool has_rounded_codes,
                                                 const measure::GramNorms& norms) const {
-  measure::GramArithmetic arithmetic = arithmetic_of(route, has_rounded_codes);
+  measure::GramArithmetic arithmetic = arithmetic_of(route, task_.p(), has_rounded_codes);
   if (route.solver == SolverChoice::kTwoStage) {
     arithmetic = with_stages(arithmetic, route.is_float32(), stages, task_.stored_chase_sweeps());
   }
@@ -388,10 +397,18 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
     const double passes = route.solver == SolverChoice::kTwoStage
                               ? std::ldexp(results.passes[i], 2 * exponents_[i])
                               : measure::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
+    // Of the library's float64 Gram nothing is looked at: there a rounding is none to speak of.
+    const double* const parts = results.additive + static_cast<std::int64_t>(i) * kAdditiveParts;
+    const double additive =
+        is_float32
+            ? std::min(std::ldexp(std::accumulate(parts, parts + kAdditiveParts, 0.0), 2 * unit),
+                       found[i].gram_norm_squared)
+            : 0.0;
     norms_[i] = {.sum_squares = found[i].moments.sum_squares,
                  .gram_norm_squared = found[i].gram_norm_squared,
                  .diagonal_norm_squared = std::ldexp(diagonal.norm_squared, 2 * unit),
                  .largest_diagonal = std::ldexp(diagonal.largest, unit),
+                 .additive_norm_squared = additive,
                  .passes_norm_squared = passes};
     found[i].rounding =
         gram_rounding_of(route, stages, !is_float32 && rounded_codes_[i], norms_[i]);

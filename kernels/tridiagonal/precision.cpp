@@ -3,7 +3,10 @@
 // noise. What it leaves too little of are relative promises of the smallest values of dense spectra
 // with a condition of 100 and more, clusters and lines of unequal norm, which are what may_stand()
 // sees. Where noise itself has values near zero, because the shape is square or
-// nearly so, the smallest values of nearly every matrix would be computed twice.
+// nearly so, the smallest values of nearly every matrix would be computed twice. A tail finds them
+// again anyway; but of 4096 x 4096 noise it would have to find 230 and not 100 of them, and 135 and
+// not 52 of a power law above noise, which costs about what the chase saves, and nears the limit of
+// what a tail takes (256).
 #include "precision.hpp"
 
 #include <algorithm>

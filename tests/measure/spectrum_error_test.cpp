@@ -37,6 +37,9 @@ TEST(SpectrumError, EntriesThatAreSumsOfTheirLinesRoundTogether) {
                            .additive_norm_squared = 0.04};
   const Rounding rounding = gram_rounding({.reduction_unit = 0x1p-24}, 1000, 16384, norms);
   EXPECT_NEAR(rounding.blocks, 0.2 * 0x1p-24, 1e-15);
+  const Rounding chained =
+      gram_rounding({.reduction_unit = 0x1p-24, .reduction_chain = 160.0}, 1000, 16384, norms);
+  EXPECT_NEAR(chained.blocks, 11.0 * 0.2 * 0x1p-24, 1e-15) << "sums of equal terms";
   const std::vector<double> errors = eigenvalue_errors(
       std::vector<double>{1.0, 0.1},
       {.entry = 0.0, .additive_relative = rounding.additive_relative, .additive_norm = 0.2});

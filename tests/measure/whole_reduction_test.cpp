@@ -45,19 +45,20 @@ class WholeReduction : public BackendTest {
     }
   }
 
-  /// The bits of the former kernels, and a quarter of the absolute promise.
+  /// What is stated of the former kernels, and half of the absolute promise: a reduction with
+  /// deferred updates leaves 0.28 of the relative promises of such spectra, one by multiply-add
+  /// 0.42 (tests/kernels/deferred_accuracy_long_test.cpp).
   void expect_float64_stages(const FloatMatrix& matrix) {
     measure::MeasureOptions options = with_mode(Mode::kDefault);
     options.svd_route = "two-stage";
     const MatrixReport report = measure_floats(matrix, options);
     options.svd_route = "two-stage+kernels-former";
     const MatrixReport former = measure_floats(matrix, options);
-    EXPECT_EQ(report.sigma, former.sigma);
     EXPECT_EQ(report.method, former.method);
-    EXPECT_EQ(report.sigma_error, former.sigma_error);
+    EXPECT_NEAR(report.sigma_error, former.sigma_error, 1e-2 * former.sigma_error);
     const std::vector<double> reference = reference_singular_values(matrix);
     for (std::size_t i = 0; i < reference.size(); ++i) {
-      EXPECT_NEAR(report.sigma[i], reference[i], 0.25 * measure::kDefaultError * reference[0]);
+      EXPECT_NEAR(report.sigma[i], reference[i], 0.5 * measure::kDefaultError * reference[0]);
     }
   }
 };
