@@ -153,12 +153,12 @@ class DeferredAccuracy : public KernelTest {
     DeviceArray<std::int32_t> exponents(1);
     DeviceArray<std::byte> workspace(plan.workspace_bytes_per_matrix);
     DeviceArray<double> sums(1);
-    const kernels::BandBatch<float, float> task{device.data(), 1, band.data(), exponents.data(),
-                                                workspace.data()};
+    const kernels::BandBatch<float> task{device.data(), 1, band.data(), exponents.data(),
+                                         workspace.data()};
     if (plan.deferred_panels > 0) {
       kernels::reduce_to_band_deferred(plan, task, stream());
     } else {
-      kernels::reduce_to_band(plan, task, nullptr, stream());
+      kernels::reduce_to_band(plan, task, stream());
     }
     kernels::sum_passes(band.data(), plan.order, 1, sums.data(), stream());
     const std::vector<float> got = band.values();
