@@ -18,7 +18,7 @@ plans none BandPlanTest*:ChasePlan*:ChaseShape*:Choose*:CodeScales*:DeferredBand
 top none *Cholesky*:*TopSolvers*
 chase none *BandChase*
 chase-flags none *SharedChase*
-values none *TridiagonalValues*
+values none *TridiagonalValues*:*Additive*
 band-plain plain *BandReduction*:*BandPanel*
 band-tail none *BandTail*
 band-update plain,tensor *BandUpdate*
