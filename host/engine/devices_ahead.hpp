@@ -16,7 +16,7 @@ class DevicesAhead {
   using Open = std::function<OpenedDevices()>;
 
   /// Begins where the settings allow a device and the model seems to be there: a mistyped name
-  /// shall not wait for a context. `settings` must outlive it.
+  /// shall not wait for a context. `settings` must outlive it. Errors: as path_kind().
   explicit DevicesAhead(const RunSettings& settings);
   /// Begins to call `open` on a thread, or leaves it to take() where `at_once` is false or the
   /// system has no thread to give.

@@ -227,8 +227,7 @@ class DeferredAccuracy : public KernelTest {
     SCOPED_TRACE(law + ", order " + std::to_string(p));
     const SymmetricMatrix matrix = rounded(gram_of_law(law, p));
     const std::vector<double> wanted = descending(matrix);
-    const Shares former = shares_of(
-        matrix, wanted, std::getenv("PLAIN") ? BandRoute::kPlain : BandRoute::kTensor, false);
+    const Shares former = shares_of(matrix, wanted, BandRoute::kTensor, false);
     const Shares deferred = shares_of(matrix, wanted, BandRoute::kTensor, true);
     std::printf(
         "%s, order %lld, former and deferred: rms %.3f %.3f, largest %.2f %.2f, "
