@@ -33,7 +33,7 @@ DOCUMENT = json.dumps({
               "encoding": "F8", "unit": "ms_per_matrix", "samples": [0.7], "limit": None, "peer": None}]})
 # The program: measures by copying what the test prepared for the route, or ends as it says. All are noted with what they were given.
 VINDEX = """#!/usr/bin/env bash
-printf '%q ' vindex "$@" >>"$FAKE_FOLDER/commands"; echo >>"$FAKE_FOLDER/commands"
+echo "$(printf '%q ' vindex "$@")" >>"$FAKE_FOLDER/commands"
 case "$1" in
   --version) echo "vindex made up" ;;
   synth)
@@ -53,7 +53,7 @@ esac
 """
 PROBE = """#!/usr/bin/env bash
 [[ "$1" == --hold ]] && { echo $$ >"$FAKE_FOLDER/hold.pid"; exec sleep "$2"; }
-printf '%q ' gpu_probe "$@" >>"$FAKE_FOLDER/commands"; echo >>"$FAKE_FOLDER/commands"
+echo "$(printf '%q ' gpu_probe "$@")" >>"$FAKE_FOLDER/commands"
 printf '%s' "$LD_LIBRARY_PATH" >"$FAKE_FOLDER/library-path"
 [[ "${FAKE_GPU:-yes}" == yes ]] || { echo "gpu_probe: no GPU was reached: no driver" >&2; exit 70; }
 if [[ "$*" == *--json* ]]; then cat "$FAKE_FOLDER/document.json"; else echo "rows"; fi
@@ -84,7 +84,7 @@ esac
 SANITIZER = """#!/usr/bin/env bash
 tool="$2"
 while [[ "$1" != */programs/* ]]; do shift; done
-printf '%q ' "$tool" "${@:2}" >>"$FAKE_FOLDER/sanitized"; echo >>"$FAKE_FOLDER/sanitized"
+echo "$(printf '%q ' "$tool" "${@:2}")" >>"$FAKE_FOLDER/sanitized"
 [[ "${FAKE_FAULTS:-yes}" == no ]] || echo "========= Invalid __global__ write of size 8"
 if [[ "$tool" == synccheck && -n "${FAKE_OBJECTS:-}" ]]; then
   echo "========= Barrier error detected. Divergent thread(s) in block"
@@ -97,7 +97,7 @@ fi
 exec "$@"
 """
 NCU = """#!/usr/bin/env bash
-printf '%q ' ncu "$@" >>"$FAKE_FOLDER/profiled"; echo >>"$FAKE_FOLDER/profiled"
+echo "$(printf '%q ' ncu "$@")" >>"$FAKE_FOLDER/profiled"
 kernel=
 while [[ "$1" != */programs/* ]]; do [[ "$1" != -k ]] || kernel="$2"; shift; done
 "$@" || exit
