@@ -2,7 +2,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/activations/activations_run.hpp"
+#include "commands/activations/activations_run.hpp"
 
 #include <memory>
 

@@ -4,8 +4,8 @@
 #include "numbers.hpp"
 #include "verbs.hpp"
 
-#include "bench/encoded_weights.hpp"
-#include "bench/run_bench.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/run_bench.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/cka/cka_run.hpp"
+#include "commands/cka/cka_run.hpp"
 #include <vindex/error.hpp>
 
 #include <memory>

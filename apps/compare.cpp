@@ -4,9 +4,9 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "engine/job_runner.hpp"
-#include "jobs/compare/compare_run.hpp"
-#include "jobs/compare/compared.hpp"
+#include "commands/compare/compare_run.hpp"
+#include "commands/compare/compared.hpp"
+#include "engine/run/job_runner.hpp"
 
 #include <fmt/format.h>
 

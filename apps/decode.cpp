@@ -2,7 +2,7 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "jobs/decode/decode_tensor.hpp"
+#include "commands/decode/decode_tensor.hpp"
 
 #include <fmt/format.h>
 

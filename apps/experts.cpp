@@ -3,7 +3,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/experts/experts_run.hpp"
+#include "commands/experts/experts_run.hpp"
 
 #include <fmt/format.h>
 

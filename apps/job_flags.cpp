@@ -5,8 +5,8 @@
 #include "arithmetic_environment.hpp"
 #include "flag_names.hpp"
 
-#include "core/text_parts.hpp"
-#include "engine/worker_share.hpp"
+#include "core/text/text_parts.hpp"
+#include "engine/plan/worker_share.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

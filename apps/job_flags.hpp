@@ -5,8 +5,8 @@
 
 #include "verbs.hpp"
 
-#include "jobs/spectra/measure_run.hpp"
-#include "results/run_store.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -5,10 +5,10 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "core/size_text.hpp"
-#include "jobs/lookup/lookup_run.hpp"
-#include "jobs/lookup/store_features.hpp"
-#include "jobs/lookup/stored_features.hpp"
+#include "commands/lookup/lookup_run.hpp"
+#include "commands/lookup/store/store_features.hpp"
+#include "commands/lookup/store/stored_features.hpp"
+#include "core/text/size_text.hpp"
 
 #include <fmt/format.h>
 

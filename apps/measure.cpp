@@ -3,12 +3,12 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "core/json_document.hpp"
-#include "core/size_text.hpp"
-#include "engine/job_runner.hpp"
-#include "engine/progress.hpp"
-#include "jobs/spectra/measure_run.hpp"
-#include "report/shown_spectra.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/size_text.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run/progress.hpp"
+#include "report/text/shown_spectra.hpp"
 
 #include <fmt/format.h>
 

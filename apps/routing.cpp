@@ -2,7 +2,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/routing/routing_run.hpp"
+#include "commands/routing/routing_run.hpp"
 
 #include <memory>
 

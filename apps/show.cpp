@@ -2,13 +2,13 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "core/text_table.hpp"
-#include "jobs/compare/compared.hpp"
-#include "report/cells_text.hpp"
-#include "report/shown_models.hpp"
-#include "report/shown_spectra.hpp"
-#include "results/run_store.hpp"
-#include "results/shown_cells.hpp"
+#include "commands/compare/compared.hpp"
+#include "core/text/text_table.hpp"
+#include "report/text/cells_text.hpp"
+#include "report/text/shown_models.hpp"
+#include "report/text/shown_spectra.hpp"
+#include "results/parts/run_store.hpp"
+#include "results/reading/shown_cells.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "jobs/trace/joined_dump.hpp"
-#include "jobs/trace/trace_run.hpp"
+#include "commands/trace/output/joined_dump.hpp"
+#include "commands/trace/trace_run.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

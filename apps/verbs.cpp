@@ -4,12 +4,12 @@
 
 #include "numbers.hpp"
 
-#include "core/output_target.hpp"
-#include "core/secrets.hpp"
-#include "core/text_table.hpp"
-#include "core/threads.hpp"
-#include "engine/opening.hpp"
-#include "engine/version.hpp"
+#include "core/files/output_target.hpp"
+#include "core/process/threads.hpp"
+#include "core/text/secrets.hpp"
+#include "core/text/text_table.hpp"
+#include "engine/run/opening.hpp"
+#include "engine/run/version.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 // spoken, and what the program knows of the terminal it talks to.
 #pragma once
 
-#include "engine/memory_budget.hpp"
-#include "engine/worker_share.hpp"
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "engine/plan/memory_budget.hpp"
+#include "engine/plan/worker_share.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

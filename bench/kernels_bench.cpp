@@ -3,17 +3,17 @@
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
 #include "apps/arithmetic_environment.hpp"
-#include "bench/encoded_weights.hpp"
-#include "bench/report.hpp"
-#include "bench/sampling.hpp"
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
 #include "decode/decode_matrix.hpp"
-#include "engine/version.hpp"
-#include "measure/backend.hpp"
+#include "engine/run/version.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/report.hpp"
+#include "throughput/sampling.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

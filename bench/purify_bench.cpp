@@ -7,12 +7,12 @@
 #include "purify_cases.hpp"
 
 #include "apps/arithmetic_environment.hpp"
-#include "bench/report.hpp"
+#include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "engine/version.hpp"
-#include "jobs/purify/purify_methods.hpp"
-#include "measure/metrics.hpp"
+#include "engine/run/version.hpp"
+#include "statistics/spectrum/metrics.hpp"
+#include "throughput/report.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

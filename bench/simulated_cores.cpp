@@ -1,13 +1,13 @@
 // Owns the storage and the back end that sleep, and the clocks around the real job.
 #include "simulated_cores.hpp"
 
-#include "bench/sampling.hpp"
+#include "commands/spectra/spectrum_job.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "engine/description_parts.hpp"
-#include "engine/job_runner.hpp"
-#include "input/file_source.hpp"
-#include "jobs/spectra/spectrum_job.hpp"
+#include "engine/run/description_parts.hpp"
+#include "engine/run/job_runner.hpp"
+#include "input/local/file_source.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,10 +3,10 @@
 
 #include "simulated_cores.hpp"
 
-#include "bench/sampling.hpp"
 #include "kernels/decode/upload_turns.hpp"
-#include "measure/judgement.hpp"
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // call (eigenvalues to findings, errors, judgement) are as in kernels/.
 #pragma once
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 
 #include <cstdint>
 #include <functional>

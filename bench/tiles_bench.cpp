@@ -3,9 +3,7 @@
 // matrix of their own. Samples of all cases are interleaved, in rounds until the time is used.
 // Output: a table, or "vindex-bench/1" (command-line contract) with --json.
 #include "apps/arithmetic_environment.hpp"
-#include "bench/encoded_weights.hpp"
-#include "bench/report.hpp"
-#include "bench/sampling.hpp"
+#include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/cpu_tiles.hpp"
 #include "cpu/gram/amx_tiles.hpp"
@@ -15,8 +13,10 @@
 #include "cpu/gram/split_gram.hpp"
 #include "cpu/gram/tile_product.hpp"
 #include "decode/decode_matrix.hpp"
-#include "engine/version.hpp"
-#include "measure/backend.hpp"
+#include "engine/run/version.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/report.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

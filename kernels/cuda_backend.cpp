@@ -2,8 +2,8 @@
 
 #include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
-#include "measure/judgement.hpp"
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>
 

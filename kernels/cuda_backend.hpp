@@ -2,10 +2,10 @@
 // program uses is in cuda_factory.cpp.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "kernels/batch/batch_solver.hpp"
 #include "kernels/device/pinned_pool.hpp"
 #include "kernels/route/self_test.hpp"
-#include "measure/backend.hpp"
 
 #include <condition_variable>
 #include <cstdint>

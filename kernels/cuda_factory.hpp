@@ -1,8 +1,8 @@
 // Owns the way to the CUDA back end, present in every build (kernels/cuda_absent.cpp).
 #pragma once
 
-#include "measure/backend.hpp"
-#include "measure/forward_backend.hpp"
+#include "backend/backend.hpp"
+#include "backend/forward_backend.hpp"
 
 #include <cstdint>
 #include <memory>

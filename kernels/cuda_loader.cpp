@@ -3,7 +3,7 @@
 // their own.
 #include "cuda_factory.hpp"
 
-#include "core/companions.hpp"
+#include "core/files/companions.hpp"
 
 #include <fmt/format.h>
 

@@ -8,13 +8,13 @@
 #include "seam.hpp"
 #include "workspace.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/gram/tile_product.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "decode/decode_matrix.hpp"
-#include "measure/backend.hpp"
 #include <vindex/error.hpp>
 
 #include <string>

@@ -1,9 +1,9 @@
 // Owns the way to the CPU back end.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "cpu/gram/matrix_unit.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
-#include "measure/backend.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,8 @@
 // Owns what the host says of itself as a back end.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
-#include "measure/backend.hpp"
 
 #include <string>
 

@@ -82,7 +82,8 @@ Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& 
 /// Bytes for `wanted` vectors.
 std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted);
 
-/// The `wanted` (at most p) largest singular triplets with s > 0: measure/singular_triplets.hpp.
+/// The `wanted` (at most p) largest singular triplets with s > 0:
+/// statistics/spectrum/singular_triplets.hpp.
 SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::int32_t wanted,
                                  bool transposed, Workspace& workspace, MatrixReport& report);
 

@@ -3,7 +3,7 @@
 #include "stopwatch.hpp"
 
 #include "core/philox.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"
 
 #include <algorithm>

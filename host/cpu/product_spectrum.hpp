@@ -5,8 +5,8 @@
 //   A B, A m x r = Q_a R, B r x n = L Q_b:   sigma(A B) = sigma(R L), r x r
 #pragma once
 
-#include "measure/backend.hpp"
-#include "measure/metrics.hpp"
+#include "backend/backend.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -2,11 +2,11 @@
 // above it: what it uses of other layers, at a glance.
 #pragma once
 
-#include "measure/backend.hpp"
-#include "measure/judgement.hpp"
-#include "measure/sign_flip_null.hpp"
-#include "measure/singular_triplets.hpp"
-#include "measure/spectrum_bounds.hpp"
+#include "backend/backend.hpp"
+#include "statistics/null/sign_flip_null.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 namespace vindex::cpu {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

@@ -3,10 +3,10 @@
 #include "measure_fleet.hpp"
 #include "scale_law.hpp"
 
-#include "core/json_document.hpp"
-#include "core/secrets.hpp"
-#include "measure/sample_angles.hpp"
-#include "model/architecture_facts.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/secrets.hpp"
+#include "model/families/architecture_facts.hpp"
+#include "statistics/spectrum/sample_angles.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // Owns gathering a results file by tensors, and figures of groups.
 #include "measured_model.hpp"
 
-#include "core/json.hpp"
-#include "results/query.hpp"
-#include "results/schema.hpp"
+#include "core/json/json.hpp"
+#include "results/reading/query.hpp"
+#include "results/tables/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "core/constants.hpp"
-#include "measure/scale_figures.hpp"
-#include "model/architecture_facts.hpp"
-#include "organ/organ_class.hpp"
+#include "model/families/architecture_facts.hpp"
+#include "organ/extract/organ_class.hpp"
+#include "statistics/scales/scale_figures.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Owns centring by groups, the line, and orders: all of them where they are few, else drawn.
 #include "scale_law.hpp"
 
-#include "measure/cka.hpp"
-#include "measure/student.hpp"
+#include "statistics/cka/cka.hpp"
+#include "statistics/samples/student.hpp"
 
 #include <algorithm>
 #include <cmath>

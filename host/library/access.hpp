@@ -1,8 +1,8 @@
 // Owns what the sources of the library share: a model's state, and what settings mean below.
 #pragma once
 
-#include "engine/opening.hpp"
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
+#include "engine/run/opening.hpp"
 #include <vindex/vindex.hpp>
 
 #include <memory>

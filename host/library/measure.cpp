@@ -1,10 +1,10 @@
 // Owns measuring a model as a call: the settings of the program, its hooks and its outcome.
 #include "access.hpp"
 
-#include "core/stop.hpp"
-#include "engine/memory_budget.hpp"
-#include "engine/progress.hpp"
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "core/process/stop.hpp"
+#include "engine/plan/memory_budget.hpp"
+#include "engine/run/progress.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

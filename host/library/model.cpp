@@ -1,11 +1,11 @@
 // Owns opening a model and decoding its matrices.
 #include "access.hpp"
 
-#include "core/stop.hpp"
-#include "engine/version.hpp"
-#include "input/remote_environment.hpp"
-#include "jobs/decode/decode_tensor.hpp"
-#include "model/selection.hpp"
+#include "commands/decode/decode_tensor.hpp"
+#include "core/process/stop.hpp"
+#include "engine/run/version.hpp"
+#include "input/stores/remote_environment.hpp"
+#include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Owns reading a results file through the library: rows, columns by name and type, spectra.
 #include "access.hpp"
 
-#include "core/nearest_name.hpp"
-#include "results/query.hpp"
+#include "core/text/nearest_name.hpp"
+#include "results/reading/query.hpp"
 
 #include <fmt/format.h>
 

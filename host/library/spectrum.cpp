@@ -2,12 +2,12 @@
 #include "access.hpp"
 
 #include "blas/blas_library.hpp"
-#include "core/nearest_name.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
+#include "core/text/nearest_name.hpp"
 #include "decode/encoding.hpp"
-#include "input/remote_environment.hpp"
-#include "measure/metrics.hpp"
-#include "results/result_row.hpp"
+#include "input/stores/remote_environment.hpp"
+#include "results/tables/result_row.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 
 #include "core/integers.hpp"
 #include "kernels/decode/decode_wide.hpp"
-#include "kernels/gram/code_slices.hpp"
-#include "kernels/gram/sliced_gram.hpp"
+#include "kernels/gram/codes/code_slices.hpp"
+#include "kernels/gram/codes/sliced_gram.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
 #include <vindex/error.hpp>

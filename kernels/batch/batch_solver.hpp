@@ -1,18 +1,18 @@
 // Owns the measurement of one batch of matrices of one encoding and shape on one stream: upload,
-// the steps that measure/judgement.hpp asks for, reports. Encoded weights stay on the device until
-// every matrix is done, so that host memory is given back after the upload.
+// the steps that statistics/spectrum/judgement.hpp asks for, reports. Encoded weights stay on the
+// device until every matrix is done, so that host memory is given back after the upload.
 #pragma once
 
 #include "batch_memory.hpp"
 
-#include "core/stop.hpp"
+#include "backend/backend.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/decode/encoded_batch.hpp"
 #include "kernels/decode/upload_turns.hpp"
 #include "kernels/device/handles.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
-#include "measure/backend.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <functional>

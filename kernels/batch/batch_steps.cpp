@@ -1,4 +1,5 @@
-// The steps that measure/judgement.hpp asks for, in turn, for a batch and for draws of its signs.
+// The steps that statistics/spectrum/judgement.hpp asks for, in turn, for a batch and for draws of
+// its signs.
 #include "batch_solver.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // The smallest values of a batch again (kTail), from what the step before left in the arena.
 #include "batch_solver.hpp"
 
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/device/range.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

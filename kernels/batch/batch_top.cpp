@@ -3,7 +3,7 @@
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cmath>

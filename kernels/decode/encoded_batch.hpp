@@ -5,7 +5,7 @@
 
 #include "encoded_upload.hpp"
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -2,10 +2,10 @@
 // back as soon as its copy is over, and views that decoders on the device read.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "decode/decode_view.hpp"
 #include "kernels/device/handles.hpp"
-#include "kernels/gram/code_scales.hpp"
-#include "measure/backend.hpp"
+#include "kernels/gram/codes/code_scales.hpp"
 
 #include <cstddef>
 #include <cstdint>

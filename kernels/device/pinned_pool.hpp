@@ -10,8 +10,8 @@
 
 #include "pinned_memory.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
-#include "measure/backend.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "cuda_forward.hpp"
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/device/device_versions.hpp"
 #include "kernels/device/pinned_pool.hpp"
 #include "kernels/forward/linear_run.hpp"

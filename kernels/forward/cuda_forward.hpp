@@ -1,10 +1,10 @@
-// Owns the CUDA back end of forward passes (measure/forward_backend.hpp): encoded tiles of a weight
+// Owns the CUDA back end of forward passes (backend/forward_backend.hpp): encoded tiles of a weight
 // are copied to the device, decoded there to float32 and multiplied by the library, the copy of one
 // tile beside the product of the one before; attention is attention.hpp's.
 #pragma once
 
+#include "backend/forward_backend.hpp"
 #include "kernels/forward/forward_kernels.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -3,9 +3,9 @@
 // will run, and a test of the trial can put a wrong kernel in its place.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "kernels/forward/attention.hpp"
 #include "kernels/forward/forward_rows.hpp"
-#include "measure/backend.hpp"
 
 #include <cublas_v2.h>
 

@@ -1,7 +1,7 @@
 #include "linear_run.hpp"
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 
 #include <algorithm>

@@ -3,11 +3,11 @@
 // and the way back of what it gave.
 #pragma once
 
+#include "backend/forward_backend.hpp"
 #include "kernels/decode/device_slab.hpp"
 #include "kernels/device/handles.hpp"
 #include "kernels/forward/forward_kernels.hpp"
 #include "kernels/forward/forward_plan.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <cstdint>
 #include <stop_token>

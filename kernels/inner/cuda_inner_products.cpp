@@ -1,12 +1,12 @@
 #include "cuda_inner_products.hpp"
 
+#include "backend/inner_products.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/decode/device_slab.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/handles.hpp"
-#include "measure/inner_products.hpp"
 
 #include <algorithm>
 #include <vector>

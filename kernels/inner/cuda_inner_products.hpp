@@ -6,7 +6,7 @@
 // float64. All are ordered on `stream` and do not synchronise.
 #pragma once
 
-#include "measure/inner_products.hpp"
+#include "backend/inner_products.hpp"
 
 #include <cuda_runtime.h>
 

@@ -12,9 +12,9 @@
 //                        kernels-former
 #pragma once
 
+#include "backend/backend.hpp"
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/gram/gram_plan.hpp"
-#include "measure/backend.hpp"
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,7 @@
 // weights and no more: what is certain comes from the second, and the Gram only says where to look.
 #include "top_solvers.hpp"
 
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cmath>

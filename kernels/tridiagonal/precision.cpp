@@ -18,7 +18,7 @@ namespace {
 constexpr double kUnit32 = 0x1p-24;
 
 /// Of a promise, what is answered for: errors that occur are at most 0.29 of that
-/// (tests/kernels/stage_accuracy_long_test.cpp), and so a quarter of the promise.
+/// (tests/kernels/tridiagonal/stage_accuracy_long_test.cpp), and so a quarter of the promise.
 constexpr double kShare = 0.85;
 /// Errors that grow by less than this through float32 stages are not theirs.
 constexpr double kGrowth = 1.25;

@@ -1,13 +1,14 @@
 // Owns the choice of precision for the stages behind the band of one shape: how its chase and its
 // bisection compute, from the error that the metrics contract leaves a spectrum; and whether what
 // came of it may stand. Pure. A choice that proves wrong costs time and nothing else: what the
-// stages round is in the error that a spectrum is stated with (measure/spectrum_error.hpp), and
-// where that is too much the float64 stages begin again from the band that was kept.
+// stages round is in the error that a spectrum is stated with
+// (statistics/spectrum/spectrum_error.hpp), and where that is too much the float64 stages begin
+// again from the band that was kept.
 #pragma once
 
 #include "kernels/route/cuda_route.hpp"
-#include "measure/judgement.hpp"
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 // workers.
 #include "program_fixture.hpp"
 
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
 #include "tests/support/float_model.hpp"
 
 #include <gtest/gtest.h>

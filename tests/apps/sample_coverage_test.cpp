@@ -2,11 +2,11 @@
 // the real mixture and of synthetic ones, measured here.
 #include "program_fixture.hpp"
 
-#include "measure/finite_sample.hpp"
-#include "measure/layer_statistics.hpp"
-#include "measure/metrics.hpp"
-#include "model/expert_sample.hpp"
-#include "results/query.hpp"
+#include "model/experts/expert_sample.hpp"
+#include "results/reading/query.hpp"
+#include "statistics/layers/layer_statistics.hpp"
+#include "statistics/null/finite_sample.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,10 +3,10 @@
 #include "blas/blas_library.hpp"
 
 #include "apps/arithmetic_environment.hpp"
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/blas_core.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "measure/backend.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // A fault in any stage of any route refutes the error that the route states: another route takes
-// over, or the report says so (measure/spectrum_checks.hpp). Whatever its cause would be.
+// over, or the report says so (statistics/spectrum/spectrum_checks.hpp). Whatever its cause would
+// be.
 #include "planted_faults.hpp"
 
 #include "cpu/cpu_backend.hpp"

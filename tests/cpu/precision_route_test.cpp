@@ -2,9 +2,9 @@
 // takes from the start, and that it keeps the promise and its own error, against float64 LAPACK.
 #include "planted_faults.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

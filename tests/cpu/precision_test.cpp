@@ -2,12 +2,12 @@
 // round, for spectra that are known.
 #include "cpu/plan/precision.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

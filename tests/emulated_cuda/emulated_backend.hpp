@@ -1,7 +1,7 @@
 // Owns the way to the CUDA back end that runs on the CPU. Only tests link it.
 #pragma once
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 
 #include <memory>
 

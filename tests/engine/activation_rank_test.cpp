@@ -1,10 +1,10 @@
 // The effective rank that products of Gaussians have, beside draws of them.
+#include "commands/token_tables/token_covariance.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "engine/token_covariance.hpp"
-#include "measure/activation_statistics.hpp"
-#include "measure/metrics.hpp"
-#include "measure/random_draws.hpp"
+#include "statistics/activations/activation_statistics.hpp"
+#include "statistics/null/random_draws.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -2,10 +2,10 @@
 // parts that a tile is made of.
 #pragma once
 
+#include "commands/cka/cka_tile.hpp"
 #include "core/philox.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "engine/matrix_loader.hpp"
-#include "jobs/cka/cka_tile.hpp"
+#include "engine/units/matrix_loader.hpp"
 
 #include <cmath>
 #include <cstdint>

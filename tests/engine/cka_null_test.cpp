@@ -3,8 +3,8 @@
 // docs/cka.md.
 #include "cka_draws.hpp"
 
-#include "jobs/cka/cka_rows.hpp"
-#include "measure/cka.hpp"
+#include "commands/cka/cka_rows.hpp"
+#include "statistics/cka/cka.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

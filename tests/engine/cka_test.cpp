@@ -1,11 +1,11 @@
 // CKA of tiles of layers: both forms agree, with each other and with samples that lack a prompt,
 // plans fit their memory.
-#include "measure/cka.hpp"
+#include "statistics/cka/cka.hpp"
 
 #include "cka_fixture.hpp"
 
-#include "jobs/cka/cka_plan.hpp"
-#include "measure/metrics.hpp"
+#include "commands/cka/cka_plan.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // What a layer does with prompts against loops over single tokens in float64, written from the
 // definitions: attention of every form, feed-forwards, routers, logits, and the memory it says.
-#include "jobs/trace/layer_blocks.hpp"
+#include "commands/trace/forward/layer_blocks.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "measure/backend.hpp"
 #include "tests/support/forward_reference.hpp"
 
 #include <gtest/gtest.h>

@@ -2,12 +2,12 @@
 // a model, a row of a results file each.
 #pragma once
 
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
-#include "engine/description_parts.hpp"
-#include "engine/row_slabs.hpp"
-#include "engine/unit_stream.hpp"
-#include "results/cell_table.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
+#include "engine/run/description_parts.hpp"
+#include "engine/units/row_slabs.hpp"
+#include "engine/units/unit_stream.hpp"
+#include "results/tables/cell_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Lists of queries: those of files are made one at a time, and again.
-#include "jobs/lookup/query_list.hpp"
+#include "commands/lookup/query_list.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"

@@ -1,8 +1,8 @@
 // A forward pass with the device's back end, in the emulation, beside the host's: weights from
 // staging memory that the device wants, calls as layers make them.
+#include "commands/trace/forward/forward_pass.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "engine/opening.hpp"
-#include "jobs/trace/forward_pass.hpp"
+#include "engine/run/opening.hpp"
 #include "kernels/forward/cuda_forward.hpp"
 #include "tests/support/trace_models.hpp"
 

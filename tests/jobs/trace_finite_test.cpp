@@ -1,6 +1,6 @@
 // What a trace says of activations and logits that are not finite.
-#include "core/stop.hpp"
-#include "jobs/trace/trace_run.hpp"
+#include "commands/trace/trace_run.hpp"
+#include "core/process/stop.hpp"
 #include "tests/support/trace_models.hpp"
 
 #include <gtest/gtest.h>

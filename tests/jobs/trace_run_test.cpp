@@ -1,13 +1,13 @@
 // A trace from its files to its dump: nothing but the prompts and the model decides its bits, and a
 // run that was ended at any layer goes on to the same dump.
-#include "jobs/trace/trace_run.hpp"
+#include "commands/trace/trace_run.hpp"
 
-#include "core/stop.hpp"
+#include "commands/trace/forward/forward_pass.hpp"
+#include "commands/trace/trace_end.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "jobs/trace/forward_pass.hpp"
-#include "jobs/trace/trace_end.hpp"
-#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
+#include "model/routers/carried_rule.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/trace_models.hpp"

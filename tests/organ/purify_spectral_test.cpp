@@ -1,8 +1,8 @@
 // The spectral methods: constants of the literature, the entries of the published table that
 // matter, and the factors that a back end's vectors make.
+#include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "jobs/purify/purify_methods.hpp"
 
 #include <gtest/gtest.h>
 

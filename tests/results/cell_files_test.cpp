@@ -3,10 +3,10 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
-#include "engine/routing_cells.hpp"
-#include "jobs/experts/experts_cells.hpp"
-#include "results/results_reader.hpp"
-#include "results/square_array.hpp"
+#include "commands/experts/experts_cells.hpp"
+#include "commands/token_tables/routing_cells.hpp"
+#include "results/hdf5/square_array.hpp"
+#include "results/reading/results_reader.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 #include "cell_run.hpp"
 
-#include "engine/activations_cells.hpp"
-#include "engine/routing_cells.hpp"
-#include "jobs/cka/cka_cells.hpp"
-#include "jobs/experts/experts_cells.hpp"
-#include "jobs/trace/trace_cells.hpp"
+#include "commands/cka/cka_cells.hpp"
+#include "commands/experts/experts_cells.hpp"
+#include "commands/token_tables/activations_cells.hpp"
+#include "commands/token_tables/routing_cells.hpp"
+#include "commands/trace/output/trace_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,9 +2,9 @@
 // resume, workers, merge and checks.
 #include "sample_run.hpp"
 
-#include "report/export.hpp"
-#include "report/shown_spectra.hpp"
-#include "results/results_reader.hpp"
+#include "report/export/export.hpp"
+#include "report/text/shown_spectra.hpp"
+#include "results/reading/results_reader.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 

@@ -1,6 +1,6 @@
 #include "sample_run.hpp"
 
-#include "measure/metrics.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>
 

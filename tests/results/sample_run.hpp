@@ -2,8 +2,8 @@
 // spectra, built by hand.
 #pragma once
 
-#include "jobs/spectra/spectra_cells.hpp"
-#include "results/run_store.hpp"
+#include "commands/spectra/spectra_cells.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <cstdint>
 #include <string>

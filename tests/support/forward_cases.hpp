@@ -5,11 +5,11 @@
 
 #include "forward_reference.hpp"
 
+#include "backend/forward_backend.hpp"
 #include "core/integers.hpp"
-#include "decode/encode.hpp"
-#include "decode/encoded_sample.hpp"
+#include "decode/encode/encode.hpp"
+#include "decode/encode/encoded_sample.hpp"
 #include "decode/encoding_table.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <gtest/gtest.h>
 

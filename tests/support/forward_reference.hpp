@@ -2,9 +2,9 @@
 // held against.
 #pragma once
 
+#include "backend/forward_backend.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Owns causal attention on the host.
 #pragma once
 
-#include "measure/forward_backend.hpp"
+#include "backend/forward_backend.hpp"
 
 #include <cstdint>
 #include <stop_token>

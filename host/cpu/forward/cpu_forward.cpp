@@ -8,7 +8,7 @@
 #include "linear.hpp"
 
 #include "blas/blas_library.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/cpu_info.hpp"
 #include <vindex/error.hpp>
 

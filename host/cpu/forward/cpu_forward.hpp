@@ -1,7 +1,7 @@
 // Owns the way to forward passes on the host.
 #pragma once
 
-#include "measure/forward_backend.hpp"
+#include "backend/forward_backend.hpp"
 
 #include <cstdint>
 #include <memory>

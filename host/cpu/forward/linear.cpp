@@ -9,8 +9,8 @@
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/workspace.hpp"
 #include <vindex/error.hpp>
 

@@ -2,8 +2,8 @@
 // (out x in), whichever way it is stored.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 
 #include <cstdint>
 

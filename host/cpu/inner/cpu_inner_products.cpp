@@ -13,11 +13,11 @@
 // slab's cut.
 #include "cpu_inner_products.hpp"
 
+#include "backend/inner_products.hpp"
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
-#include "measure/inner_products.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

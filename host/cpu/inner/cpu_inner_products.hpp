@@ -5,8 +5,8 @@
 // that products survive, and their sums of squares.
 #pragma once
 
+#include "backend/inner_products.hpp"
 #include "cpu/workspace.hpp"
-#include "measure/inner_products.hpp"
 
 #include <cstdint>
 #include <memory>

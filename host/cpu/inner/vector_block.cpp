@@ -4,7 +4,7 @@
 // left as they are.
 #include "cpu_inner_products.hpp"
 
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "decode/decode_matrix.hpp"
 #include <vindex/error.hpp>
 

@@ -14,10 +14,10 @@
 #include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/workspace.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 // while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
 // a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
 // decision 39). Why the values are exact although the vectors are only good to float32 stands in
-// cpu_routes.hpp, and the bounds of their errors in measure/judgement.hpp.
+// cpu_routes.hpp, and the bounds of their errors in statistics/spectrum/judgement.hpp.
 #include "tail_steps.hpp"
 
 #include "blas/blas.hpp"
@@ -22,7 +22,7 @@
 #include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Owns the computed half of the proof in measure/spectrum_bounds.hpp. With V the Ritz vectors, T
-// their values, R their residuals, G the Gram matrix in memory:
+// Owns the computed half of the proof in statistics/spectrum/spectrum_bounds.hpp. With V the Ritz
+// vectors, T their values, R their residuals, G the Gram matrix in memory:
 //
 //   tau I - G + V T V^T is positive definite, by a Cholesky factorisation that succeeds (potrf)
 //   upper sums: eigenvalues of T + R^T R / (t_k - tau)                                   (syev)

@@ -12,7 +12,7 @@
 #include "blas/steps/steps.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

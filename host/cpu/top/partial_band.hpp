@@ -18,7 +18,7 @@
 
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
 #include "cpu/workspace.hpp"
-#include "measure/spectrum_bounds.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <cstdint>
 #include <functional>
