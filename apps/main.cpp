@@ -250,7 +250,7 @@ std::vector<std::jthread> load_ahead(const std::vector<std::string>& words) {
     return word == "-h" || word == "--help" || word.find("cuda") != std::string::npos;
   });
   return command != words.end() && *command == "measure" && !is_for_nothing
-             ? vindex::jobs::load_blas_ahead(vindex::apps::blas_core_wish())
+             ? vindex::commands::load_blas_ahead(vindex::apps::blas_core_wish())
              : std::vector<std::jthread>();
 }
 

@@ -264,10 +264,10 @@ std::vector<std::int32_t> parse_devices(const std::string& text) {
   return devices;
 }
 
-measure::Mode mode_of(const std::string& name) {
-  static const std::map<std::string, measure::Mode> kModes = {{"fast", measure::Mode::kFast},
-                                                              {"default", measure::Mode::kDefault},
-                                                              {"strict", measure::Mode::kStrict}};
+SpectrumMode mode_of(const std::string& name) {
+  static const std::map<std::string, SpectrumMode> kModes = {{"fast", SpectrumMode::kFast},
+                                                             {"default", SpectrumMode::kDefault},
+                                                             {"strict", SpectrumMode::kStrict}};
   return kModes.at(name);
 }
 

@@ -89,7 +89,7 @@ engine::SchedulerVariables scheduler_variables();
 std::vector<std::int32_t> parse_devices(const std::string& text);
 
 /// "fast", "default", "strict": names that the command line has checked.
-measure::Mode mode_of(const std::string& name);
+SpectrumMode mode_of(const std::string& name);
 
 /// The option --reshape into `choice` ("none", "out").
 void add_reshape(CLI::App& verb, std::string& choice);

@@ -189,7 +189,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const auto backend = cpu::make_cpu_backend(1, apps::blas_core_wish());
-  const measure::BackendInfo info = backend->info();
+  const BackendInfo info = backend->info();
   const std::int64_t n = std::min(rows, cols);
   std::vector<Case> cases;
   add_gram_cases(rows, cols, cases);

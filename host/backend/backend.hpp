@@ -4,10 +4,10 @@
 #pragma once
 
 #include "inner_products.hpp"
+#include "sign_flip_draws.hpp"
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encoding.hpp"
-#include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>
@@ -21,16 +21,16 @@
 #include <string_view>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex {
 
-enum class Mode : std::uint8_t { kFast, kDefault, kStrict };
+enum class SpectrumMode : std::uint8_t { kFast, kDefault, kStrict };
 
 /// The svd_route that has `fast` prove its bounds for each matrix, by an iteration on the Gram for
 /// the largest values and a factorisation that excludes others; takes longer than `default`.
 inline constexpr std::string_view kProofRoute = "proof";
 
-/// Status of a row of /matrix/, in the order of its flag_values.
-enum class Status : std::int8_t {
+/// MatrixStatus of a row of /matrix/, in the order of its flag_values.
+enum class MatrixStatus : std::int8_t {
   kMeasured = 0,
   kNotConverged = 1,
   kNotFinite = 2,
@@ -40,7 +40,7 @@ enum class Status : std::int8_t {
 };
 
 struct MeasureOptions {
-  Mode mode = Mode::kDefault;
+  SpectrumMode mode = SpectrumMode::kDefault;
   bool escalate = true;  ///< --no-escalate clears it
   /// "auto", "library", ... ; UsageError for a route the back end lacks.
   std::string svd_route = "auto";
@@ -106,7 +106,7 @@ struct SingularVectors {
 
 /// Raw numbers of one matrix. Expected outcomes are values here, never exceptions.
 struct MatrixReport {
-  Status status = Status::kFailed;
+  MatrixStatus status = MatrixStatus::kFailed;
   std::string reason;         ///< why not measured, or which values are NaN and why; "zero matrix"
   std::vector<double> sigma;  ///< descending, min(rows, cols) values; fast: the top min(64, p)
   decode::Moments moments;    ///< of the decoded weights, filled whenever decoding succeeded
@@ -217,4 +217,4 @@ class Backend {
 /// Page-aligned memory. Errors: OutOfMemory.
 std::unique_ptr<StagingBuffer> make_host_staging(std::size_t bytes);
 
-}  // namespace vindex::measure
+}  // namespace vindex

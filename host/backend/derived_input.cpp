@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex {
 
 namespace {
 
@@ -353,4 +353,4 @@ std::uint64_t scaled_slab_bytes(std::int64_t rows, std::int64_t cols) {
   return std::min(longer * shorter * sizeof(float), slab + kWidening * shorter * sizeof(float));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex {
 
 /// Passes everything on to `inner`, which must outlive it; an input that watches another replaces
 /// what it changes.
@@ -83,4 +83,4 @@ std::unique_ptr<MatrixInput> make_scaled_input(std::unique_ptr<MatrixInput> inne
 /// or 1024 positions of the long side, and what rounding to whole blocks adds.
 std::uint64_t scaled_slab_bytes(std::int64_t rows, std::int64_t cols);
 
-}  // namespace vindex::measure
+}  // namespace vindex

@@ -11,7 +11,7 @@
 #include <span>
 #include <stop_token>
 
-namespace vindex::measure {
+namespace vindex {
 
 /// y = x W^T (+ bias): y [tokens, count] of x [tokens, W's logical columns]; count logical rows
 /// first, first + step, ... of W.
@@ -57,4 +57,4 @@ class ForwardBackend {
   virtual void attention(const AttentionCall& call, const std::stop_token& stop) = 0;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex

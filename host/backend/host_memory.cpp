@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sys/mman.h>
 
-namespace vindex::measure {
+namespace vindex {
 
 namespace {
 
@@ -80,4 +80,4 @@ std::unique_ptr<StagingBuffer> make_host_staging(std::size_t bytes) {
   return std::make_unique<HostStaging>(bytes);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex {
 
 namespace {
 
@@ -109,4 +109,4 @@ void CheckedInnerProducts::read(std::span<double> out) {
   }
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex

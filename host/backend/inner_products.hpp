@@ -9,7 +9,7 @@
 #include <span>
 #include <stop_token>
 
-namespace vindex::measure {
+namespace vindex {
 
 /// The same run of components of every vector of one side.
 struct VectorSlab {
@@ -107,4 +107,4 @@ class CheckedInnerProducts : public InnerProducts {
   InnerProductShape shape_;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex

@@ -3,7 +3,7 @@
 
 #include <array>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 results::Schema spectra_schema();
 results::Schema compare_schema();
@@ -14,15 +14,15 @@ results::Schema routing_schema();
 results::Schema trace_schema();
 results::Schema gate_vectors_schema();
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands
 
 namespace vindex::results {
 
 std::span<const Schema> schemas() {
-  static const std::array all = {jobs::spectra_schema(),     jobs::compare_schema(),
-                                 jobs::experts_schema(),     jobs::cka_schema(),
-                                 jobs::activations_schema(), jobs::routing_schema(),
-                                 jobs::trace_schema(),       jobs::gate_vectors_schema()};
+  static const std::array all = {commands::spectra_schema(),     commands::compare_schema(),
+                                 commands::experts_schema(),     commands::cka_schema(),
+                                 commands::activations_schema(), commands::routing_schema(),
+                                 commands::trace_schema(),       commands::gate_vectors_schema()};
   return all;
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace vindex::measure {
+namespace vindex {
 
 /// e^x to 2e-7 of itself. 0 below -87; beyond 88.3 what it is there (2.2e38). NaN stays NaN.
 /// Source: Cephes expf (Moshier): x = n ln 2 + r, a polynomial in r, 2^n by the exponent's bits.
@@ -49,4 +49,4 @@ namespace vindex::measure {
   return magnitude < kNear ? x * p : signed_far;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex

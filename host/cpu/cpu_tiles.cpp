@@ -2,6 +2,7 @@
 
 #include "stopwatch.hpp"
 
+#include "backend/backend.hpp"
 #include "core/philox.hpp"
 #include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"

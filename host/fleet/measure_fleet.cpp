@@ -205,7 +205,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
 std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
                                           const engine::RunHooks& hooks,
                                           engine::RunOutcome& outcome) {
-  if (settings.options.mode == measure::Mode::kFast) {
+  if (settings.options.mode == SpectrumMode::kFast) {
     throw UsageError("E-ORGAN-MODE",
                      "theta needs the whole spectrum, which fast leaves out: take "
                      "--mode default or strict");
@@ -220,7 +220,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
       return organ::open_organ_model(path, options);
     };
   }
-  outcome = jobs::measure_model(settings, hooks);
+  outcome = commands::measure_model(settings, hooks);
   if (outcome.stopped || settings.worker.count != 1) {
     return std::nullopt;
   }

@@ -70,7 +70,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths);
 
 /// Measures `settings.model` into `settings.output` and reads back what reports need. `settings`
 /// gets the classes of organs and the order of the files. `outcome` says how the run ended; after a
-/// stop, and for a worker's share, nothing is read back. Errors: as jobs::measure_model();
+/// stop, and for a worker's share, nothing is read back. Errors: as commands::measure_model();
 /// FormatError E-ORGAN-COUNT (65) where a tensor is lost.
 std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
                                           const engine::RunHooks& hooks,

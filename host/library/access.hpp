@@ -38,7 +38,7 @@ namespace library {
 /// handed over.
 void prepare_arithmetic();
 
-measure::Mode mode_of(Mode mode);
+SpectrumMode mode_of(Mode mode);
 /// Errors: UsageError E-BACKEND.
 engine::BackendChoice backend_of(const std::string& name);
 

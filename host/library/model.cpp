@@ -100,7 +100,7 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
     engine::SourceWatch watch(state_->model.files);
     std::size_t filled = 0;
     try {
-      jobs::decode_slabs(watch, record, [&](std::span<const float> slab) {
+      commands::decode_slabs(watch, record, [&](std::span<const float> slab) {
         throw_if_stopped(state_->stop);
         std::copy(slab.begin(), slab.end(), values.begin() + static_cast<std::ptrdiff_t>(filled));
         filled += slab.size();

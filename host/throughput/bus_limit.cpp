@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <dlfcn.h>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -130,4 +130,4 @@ Row bus_row(std::int32_t device, const Sampling& sampling) {
   return row;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

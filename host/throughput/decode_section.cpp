@@ -15,7 +15,7 @@
 #include <optional>
 #include <string_view>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -205,4 +205,4 @@ void decode_section(Section& section) {
   }
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -151,4 +151,4 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
   return row;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

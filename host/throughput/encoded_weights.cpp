@@ -15,7 +15,7 @@
 #include <cstring>
 #include <optional>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -223,4 +223,4 @@ decode::EncodedMatrix EncodedWeights::copied_to(std::span<std::byte> into) const
   return copy;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// Every encoding that can be decoded here and needs no more than one scale: F8 blocks of 128 x
 /// 128, INT4 groups of 32 and INT8 groups of 128 stand for their families.
@@ -61,4 +61,4 @@ class EncodedWeights {
 /// Independent values of deviation 0.02, near enough to normal for timing.
 std::vector<float> noise(std::int64_t count, std::uint64_t seed);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -132,4 +132,4 @@ void index_section(Section& section) {
   section.add(std::move(times));
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -96,4 +96,4 @@ double syrk_rate(const Row& row) {
   return p * p * (p + 1.0) / (1e-3 * best_of(row));
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

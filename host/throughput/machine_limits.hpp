@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// GB/s of memory written by one thread copying `bytes` (thread CPU time), as a row probe.memcpy.
 Row memcpy_row(std::size_t bytes, const Sampling& sampling);
@@ -37,4 +37,4 @@ std::optional<double> resident_share(const std::vector<std::string>& paths);
 /// Asks the system to forget the cached pages of `paths`; true where it did.
 bool drop_from_page_cache(const std::vector<std::string>& paths);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -196,4 +196,4 @@ std::string report_table(const Report& report, std::size_t columns) {
   return text;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

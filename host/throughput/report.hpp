@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// One thing measured. No sample and a note: it could not be measured, and why.
 struct Row {
@@ -75,4 +75,4 @@ double median(std::vector<double> values);
 /// The fastest sample of a row: largest rate or shortest time; NaN for none.
 double best_of(const Row& row);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

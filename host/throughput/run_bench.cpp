@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <system_error>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 double Limits::take(const std::string& key, const std::function<Row()>& measure,
                     const std::function<double(const Row&)>& value) {
@@ -117,7 +117,7 @@ BenchOutcome run_bench(const BenchSettings& settings,
   Report& report = outcome.report;
   report.commit = engine::program_commit();
   report.command = command_text(settings.command);
-  const measure::BackendInfo info = backends.front()->info();
+  const BackendInfo info = backends.front()->info();
   report.host = host_facts(blas_text(settings));
   if (!backends.front()->limits().uses_host_cores) {
     report.gpu = GpuFacts{.name = info.device,
@@ -156,4 +156,4 @@ ScratchFolder::~ScratchFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// One point of the spectra section.
 struct SpectraCase {
-  measure::Mode mode = measure::Mode::kDefault;
+  SpectrumMode mode = SpectrumMode::kDefault;
   std::int64_t rows = 0, cols = 0;  ///< as stored
   std::string encoding = {};        ///< label, see encoding_of()
   std::string spectrum = "noise";   ///< of the weights, see known_spectra()
@@ -51,8 +51,8 @@ struct BenchSettings {
   std::string model;
   std::string synth_spec;
   std::string folder;
-  measure::Mode mode = measure::Mode::kDefault;  ///< of end_to_end
-  std::vector<std::string> command;              ///< argv
+  SpectrumMode mode = SpectrumMode::kDefault;  ///< of end_to_end
+  std::vector<std::string> command;            ///< argv
 };
 
 /// What ends up on standard output, and how it ended.
@@ -69,4 +69,4 @@ struct BenchOutcome {
 BenchOutcome run_bench(const BenchSettings& settings,
                        const std::function<void(const std::string&)>& say);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 std::vector<double> take_samples(const Sampling& sampling, const std::function<double()>& once) {
   std::vector<double> samples;
@@ -52,4 +52,4 @@ double run_together(int workers, const std::function<void(int)>& work) {
   return wall_seconds() - start;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

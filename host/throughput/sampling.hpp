@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// Processor time of the calling thread: what a noisy neighbour cannot lengthen much.
 inline double thread_seconds() {
@@ -44,4 +44,4 @@ std::vector<double> take_samples(const Sampling& sampling, const std::function<d
 /// thrown here.
 double run_together(int workers, const std::function<void(int)>& work);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 class ScratchFolder {
  public:
@@ -54,7 +54,7 @@ class Limits {
 struct Section {
   const BenchSettings& settings;
   const std::function<void(const std::string&)>& say;
-  measure::Backend& backend;  ///< the first one
+  Backend& backend;  ///< the first one
   Limits& limits;
   BenchOutcome& outcome;
 
@@ -95,4 +95,4 @@ struct SpectraSamples {
 /// Errors: Error where a matrix was not measured; what the back end throws.
 SpectraSamples measure_case(Section& section, const SpectraCase& one);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -38,8 +38,8 @@ Row row_of(const Section& section, const SpectraCase& one, const std::string& na
 
 /// True where the arithmetic is in float64.
 bool is_wide(const SpectraCase& one) {
-  return one.mode == measure::Mode::kStrict ||
-         measure::begins_in_float64(one.rows, one.cols, {.mode = one.mode}, 1);
+  return one.mode == SpectrumMode::kStrict ||
+         statistics::begins_in_float64(one.rows, one.cols, {.mode = one.mode}, 1);
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
   result.encoded_bytes = distinct.front()->bytes();
   const std::size_t room = (result.encoded_bytes + 4095) / 4096 * 4096;
   const auto staging = section.backend.make_staging(room * static_cast<std::size_t>(copies));
-  std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-  std::vector<measure::MatrixInput*> members;
+  std::vector<std::unique_ptr<MatrixInput>> inputs;
+  std::vector<MatrixInput*> members;
   std::vector<decode::EncodedMatrix> placed;
   for (std::int64_t i = 0; i < copies; ++i) {
     const auto place = staging->bytes().subspan(room * static_cast<std::size_t>(i), room);
@@ -91,18 +91,18 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
     placed.push_back(weights.copied_to(place));
   }
   for (std::int64_t i = 0; i < matrices; ++i) {
-    inputs.push_back(measure::make_memory_input(placed[static_cast<std::size_t>(i % copies)]));
+    inputs.push_back(make_memory_input(placed[static_cast<std::size_t>(i % copies)]));
     members.push_back(inputs.back().get());
   }
 
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.mode = one.mode;
   options.svd_route = one.route;
   const auto size = static_cast<std::size_t>(batch);
   const int repeats = section.is_cuda() ? kDeviceCalls : 1;
   int calls = 0;
   result.total = take_samples(section.settings.sampling, [&] {
-    std::vector<measure::MatrixReport> reports(members.size());
+    std::vector<MatrixReport> reports(members.size());
     const double before = process_seconds();
     const double seconds = run_together(workers, [&](int worker) {
       const std::size_t first = static_cast<std::size_t>(worker) * size;
@@ -115,8 +115,8 @@ SpectraSamples measure_case(Section& section, const SpectraCase& one) {
     double decode = 0.0;
     double gram = 0.0;
     double eigen = 0.0;
-    for (const measure::MatrixReport& report : reports) {
-      if (report.status != measure::Status::kMeasured) {
+    for (const MatrixReport& report : reports) {
+      if (report.status != MatrixStatus::kMeasured) {
         throw Error(ExitCode::kInternal, "E-BENCH", "a matrix was not measured: " + report.reason);
       }
       decode += report.seconds_decode;
@@ -196,4 +196,4 @@ void spectra_section(Section& section) {
   }
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

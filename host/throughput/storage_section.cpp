@@ -21,7 +21,7 @@
 #include <mutex>
 #include <utility>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -49,7 +49,7 @@ Source open_source(const std::string& model) {
   for (const std::int64_t index : opened.selected) {
     const auto& matrix = opened.index.matrices[static_cast<std::size_t>(index)];
     const bool is_first = source.matrices++ == 0;
-    source.encoded_bytes += jobs::encoded_bytes(matrix);
+    source.encoded_bytes += commands::encoded_bytes(matrix);
     if (is_first) {
       source.rows = matrix.stored_rows();
       source.cols = matrix.stored_cols();
@@ -266,7 +266,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
         (void)drop_from_page_cache(source.paths);
       }
       const double start = wall_seconds();
-      const engine::RunOutcome outcome = jobs::measure_model(run_settings, hooks);
+      const engine::RunOutcome outcome = commands::measure_model(run_settings, hooks);
       const double seconds = wall_seconds() - start;
       stopped = stopped || outcome.stopped;
       if (!outcome.stopped && outcome.exit_code != ExitCode::kOk) {
@@ -355,4 +355,4 @@ void storage_section(Section& section) {
   }
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

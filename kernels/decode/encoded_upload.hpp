@@ -57,7 +57,7 @@ class Uploader {
   /// Begins to copy `input` to `slot` (slot_bytes). Waits where the host bytes are not to stay, or
   /// where kHeldInputs are under way. Errors: those of the input; expects() where companions differ
   /// in size from the layout's.
-  DeviceMatrix upload(measure::MatrixInput& input, const SlotLayout& layout, std::uint8_t* slot);
+  DeviceMatrix upload(MatrixInput& input, const SlotLayout& layout, std::uint8_t* slot);
   /// What `stream` does from here on comes after the copies begun so far.
   void order_before(cudaStream_t stream);
   /// Waits for every copy and releases every input.
@@ -65,7 +65,7 @@ class Uploader {
 
  private:
   struct Held {
-    measure::MatrixInput* input;
+    MatrixInput* input;
     Event copied;
   };
   void copy_rows(const decode::EncodedMatrix& slab, const SlotLayout& layout, std::int64_t rows,

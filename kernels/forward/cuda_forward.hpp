@@ -14,8 +14,8 @@ namespace vindex::kernels {
 /// On `device`. Nothing is trusted that did not pass its self-test there, which this makes.
 /// `memory_limit` bounds the device memory that it takes, 0: what is free now, less a reserve.
 /// Errors: DeviceError; E-SELF-TEST where a kernel, or the library's product, gives wrong numbers.
-std::unique_ptr<measure::ForwardBackend> make_cuda_forward(std::int32_t device,
-                                                           const ForwardKernels& kernels = {},
-                                                           std::uint64_t memory_limit = 0);
+std::unique_ptr<ForwardBackend> make_cuda_forward(std::int32_t device,
+                                                  const ForwardKernels& kernels = {},
+                                                  std::uint64_t memory_limit = 0);
 
 }  // namespace vindex::kernels

@@ -38,9 +38,8 @@ void copy_rows(const RowCopy& copy, cudaMemcpyKind kind, cudaStream_t stream);
 class LinearRun {
  public:
   /// `arrays` are cut_linear()'s of `tile` for `shape`; everything must outlive the object.
-  LinearRun(const ForwardStreams& streams, const ForwardKernels& kernels,
-            const measure::LinearCall& call, const LinearShape& shape, const LinearTile& tile,
-            const LinearArrays& arrays);
+  LinearRun(const ForwardStreams& streams, const ForwardKernels& kernels, const LinearCall& call,
+            const LinearShape& shape, const LinearTile& tile, const LinearArrays& arrays);
   /// Waits: host memory may go.
   ~LinearRun() { streams_.wait(); }
   LinearRun(const LinearRun&) = delete;
@@ -66,7 +65,7 @@ class LinearRun {
 
   const ForwardStreams& streams_;
   const ForwardKernels& kernels_;
-  const measure::LinearCall& call_;
+  const LinearCall& call_;
   const LinearShape& shape_;
   LinearTile tile_;
   LinearArrays arrays_;

@@ -13,9 +13,6 @@
 namespace vindex::test::alike_rounding_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-
 FloatMatrix constant_and_diagonal(std::int64_t n, float constant, float diagonal) {
   FloatMatrix out{n, n, std::vector<float>(static_cast<std::size_t>(n * n), constant)};
   for (std::int64_t i = 0; i < n; ++i) {
@@ -55,8 +52,9 @@ TEST_P(AlikeRounding, IsWithinTheErrorStated) {
   for (const NamedMatrix& one : matrices) {
     const std::vector<double> reference = reference_singular_values(one.matrix);
     for (const bool escalate : {true, false}) {
-      const MatrixReport report = measure_floats(one.matrix, with_mode(Mode::kDefault, escalate));
-      ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+      const MatrixReport report =
+          measure_floats(one.matrix, with_mode(SpectrumMode::kDefault, escalate));
+      ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
       for (std::size_t i = 0; i < reference.size(); ++i) {
         ASSERT_LE(std::abs(report.sigma[i] - reference[i]),
                   report.sigma_error + 1e-14 * reference[0])

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::arranged_input_test {
+namespace vindex::statistics::arranged_input_test {
 namespace {
 
 using At = std::function<float(std::int64_t row, std::int64_t col)>;
@@ -145,4 +145,4 @@ TEST(ArrangedInputTest, ASlabOfALargeMatrixIsBounded) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::arranged_input_test
+}  // namespace vindex::statistics::arranged_input_test

@@ -38,19 +38,18 @@ void BackendTest::SetUp() {
   }
 }
 
-measure::MatrixReport BackendTest::measure_floats(const FloatMatrix& matrix,
-                                                  const measure::MeasureOptions& options,
-                                                  std::uint64_t workspace_limit, bool transposed,
-                                                  std::uint64_t key) {
-  const auto input = measure::make_memory_input(as_encoded(matrix), transposed, key);
-  measure::MatrixInput* const batch[] = {input.get()};
-  std::vector<measure::MatrixReport> out(1);
+MatrixReport BackendTest::measure_floats(const FloatMatrix& matrix, const MeasureOptions& options,
+                                         std::uint64_t workspace_limit, bool transposed,
+                                         std::uint64_t key) {
+  const auto input = make_memory_input(as_encoded(matrix), transposed, key);
+  MatrixInput* const batch[] = {input.get()};
+  std::vector<MatrixReport> out(1);
   backend_->measure(batch, options, workspace_limit, out);
   return out[0];
 }
 
-measure::MeasureOptions with_mode(measure::Mode mode, bool escalate) {
-  measure::MeasureOptions options;
+MeasureOptions with_mode(SpectrumMode mode, bool escalate) {
+  MeasureOptions options;
   options.mode = mode;
   options.escalate = escalate;
   return options;

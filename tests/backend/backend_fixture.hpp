@@ -29,10 +29,9 @@ class BackendTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override;
 
-  measure::MatrixReport measure_floats(const FloatMatrix& matrix,
-                                       const measure::MeasureOptions& options = {},
-                                       std::uint64_t workspace_limit = 0, bool transposed = false,
-                                       std::uint64_t key = 0);
+  MatrixReport measure_floats(const FloatMatrix& matrix, const MeasureOptions& options = {},
+                              std::uint64_t workspace_limit = 0, bool transposed = false,
+                              std::uint64_t key = 0);
   bool is_emulated() const { return GetParam() == kEmulatedCuda; }
   /// On a device or emulated.
   bool is_cuda() const { return is_emulated() || GetParam() == "cuda"; }
@@ -41,7 +40,7 @@ class BackendTest : public ::testing::TestWithParam<std::string> {
     return is_emulated() ? small_spectrum_suite() : spectrum_suite();
   }
 
-  std::shared_ptr<measure::Backend> backend_;
+  std::shared_ptr<Backend> backend_;
 };
 
 /// What every conformance suite is instantiated over.
@@ -49,6 +48,6 @@ inline auto every_backend() {
   return ::testing::Values("cpu", kEmulatedTiles, "cuda", kEmulatedCuda);
 }
 
-measure::MeasureOptions with_mode(measure::Mode mode, bool escalate = true);
+MeasureOptions with_mode(SpectrumMode mode, bool escalate = true);
 
 }  // namespace vindex::test

@@ -15,10 +15,6 @@
 namespace vindex::test::conformance_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-using measure::Status;
-
 constexpr double kEps64 = std::numeric_limits<double>::epsilon();
 
 double share(const std::vector<double>& sigma, std::size_t k, double total) {
@@ -86,8 +82,9 @@ TEST_P(Accuracy, DefaultHoldsItsPromiseOnEverySpectrumWithoutEscalating) {
   double worst_var = 0.0;
   for (const NamedMatrix& one : suite()) {
     SCOPED_TRACE(one.name);
-    const MatrixReport report = measure_floats(one.matrix, with_mode(Mode::kDefault, false));
-    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    const MatrixReport report =
+        measure_floats(one.matrix, with_mode(SpectrumMode::kDefault, false));
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     const auto reference = reference_singular_values(one.matrix);
     ASSERT_EQ(report.sigma.size(), reference.size());
     const double ratio = default_ratio(report.sigma, reference);
@@ -112,7 +109,7 @@ TEST_P(Accuracy, DefaultIsSharperOnSpectraWithoutTightClusters) {
     }
     SCOPED_TRACE(one.name);
     const MatrixReport report = measure_floats(one.matrix);
-    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     const auto reference = reference_singular_values(one.matrix);
     const double var = worst_var_error(report.sigma, reference, total_squares(one.matrix));
     EXPECT_LE(var, 1e-6);
@@ -213,16 +210,16 @@ TEST_P(Accuracy, EveryModeHoldsItsPromiseOnStoredEncodings) {
       const auto reference = reference_singular_values(decoded);
       // The encoding is near the original, else this test is of something else.
       ASSERT_NEAR(reference[0], reference_singular_values(one.matrix)[0], 0.1 * reference[0]);
-      const auto input = measure::make_memory_input(weights->view);
-      measure::MatrixInput* const batch[] = {input.get()};
+      const auto input = make_memory_input(weights->view);
+      MatrixInput* const batch[] = {input.get()};
       std::vector<MatrixReport> out(1);
-      backend_->measure(batch, with_mode(Mode::kDefault, false), 0, out);
-      ASSERT_EQ(out[0].status, Status::kMeasured) << out[0].reason;
+      backend_->measure(batch, with_mode(SpectrumMode::kDefault, false), 0, out);
+      ASSERT_EQ(out[0].status, MatrixStatus::kMeasured) << out[0].reason;
       worst_default = std::max(worst_default, default_ratio(out[0].sigma, reference));
       EXPECT_LE(default_ratio(out[0].sigma, reference), 1.0);
       EXPECT_LE(worst_var_error(out[0].sigma, reference, total_squares(decoded)),
                 one.clustered ? 1e-5 : 1e-6);
-      backend_->measure(batch, with_mode(Mode::kStrict), 0, out);
+      backend_->measure(batch, with_mode(SpectrumMode::kStrict), 0, out);
       worst_strict = std::max(worst_strict, strict_ratio(out[0].sigma, reference));
       EXPECT_LE(strict_ratio(out[0].sigma, reference), 50.0) << out[0].method;
     }
@@ -237,11 +234,11 @@ TEST_P(Accuracy, ExpertSizedNoiseIsMarchenkoPastur) {
   }
   // var@64 of 2048 x 7168 noise: 0.06871 (Marchenko-Pastur), 0.06874 +- 0.00006 (Monte Carlo).
   const auto weights = as_bf16(gaussian_matrix(2048, 7168, 77));
-  const auto input = measure::make_memory_input(weights->view);
-  measure::MatrixInput* const batch[] = {input.get()};
+  const auto input = make_memory_input(weights->view);
+  MatrixInput* const batch[] = {input.get()};
   std::vector<MatrixReport> out(1);
   backend_->measure(batch, {}, 0, out);
-  ASSERT_EQ(out[0].status, Status::kMeasured) << out[0].reason;
+  ASSERT_EQ(out[0].status, MatrixStatus::kMeasured) << out[0].reason;
   EXPECT_FALSE(out[0].escalated);
   EXPECT_NEAR(share(out[0].sigma, 64, out[0].moments.sum_squares), 0.06874, 2e-4);
   EXPECT_LT(out[0].check_trace, 3e-6);
@@ -252,8 +249,8 @@ TEST_P(Accuracy, StrictIsWithinFiftyTimesSizeTimesRounding) {
   double worst = 0.0;
   for (const NamedMatrix& one : suite()) {
     SCOPED_TRACE(one.name);
-    const MatrixReport report = measure_floats(one.matrix, with_mode(Mode::kStrict));
-    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    const MatrixReport report = measure_floats(one.matrix, with_mode(SpectrumMode::kStrict));
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     const double ratio = strict_ratio(report.sigma, reference_singular_values(one.matrix));
     EXPECT_LE(ratio, 50.0) << report.method;
     worst = std::max(worst, ratio);
@@ -268,7 +265,7 @@ TEST_P(Accuracy, StrictKeepsTinyValuesBeyondTheReachOfAGram) {
       const std::int64_t m = wide ? 260 : 100;
       FloatMatrix matrix = matrix_with_spectrum(n, m, dlatm1_values(3, condition, 100, 1), 3);
       const auto reference = reference_singular_values(matrix);
-      const MatrixReport report = measure_floats(matrix, with_mode(Mode::kStrict));
+      const MatrixReport report = measure_floats(matrix, with_mode(SpectrumMode::kStrict));
       EXPECT_LE(strict_ratio(report.sigma, reference), 50.0) << report.method;
       EXPECT_TRUE(report.method.starts_with("qr+bidiag64")) << report.method;
     }
@@ -298,7 +295,7 @@ TEST_P(Accuracy, StrictFindsAFewTinyValuesOfSquareAndTallMatrices) {
           }
         }
       }
-      const MatrixReport report = measure_floats(matrix, with_mode(Mode::kStrict));
+      const MatrixReport report = measure_floats(matrix, with_mode(SpectrumMode::kStrict));
       const auto reference = reference_singular_values(matrix);
       EXPECT_LE(strict_ratio(report.sigma, reference), 50.0) << rows << " rows, " << report.method;
       EXPECT_TRUE(std::is_sorted(report.sigma.rbegin(), report.sigma.rend()));
@@ -320,14 +317,14 @@ TEST_P(Accuracy, DefaultOfSmallSidesIsFloat64AndKeepsWhatItLosesOnlyByRequest) {
     EXPECT_NEAR(report.sigma[i], reference[i], report.sigma_error);
   }
   EXPECT_LT(report.sigma_error, 1e-9 * reference[0]);
-  const MatrixReport kept = measure_floats(hard, with_mode(Mode::kDefault, false));
+  const MatrixReport kept = measure_floats(hard, with_mode(SpectrumMode::kDefault, false));
   EXPECT_TRUE(kept.method.starts_with("gram32+")) << kept.method;
   EXPECT_FALSE(kept.escalated);
   EXPECT_FALSE(kept.tail_reliable);
   EXPECT_GT(kept.sigma_error, 4e-6 * kept.sigma[0]);
 
   const MatrixReport easy =
-      measure_floats(gaussian_matrix(80, 300, 6), with_mode(Mode::kDefault, false));
+      measure_floats(gaussian_matrix(80, 300, 6), with_mode(SpectrumMode::kDefault, false));
   EXPECT_TRUE(easy.tail_reliable);
   EXPECT_LT(easy.sigma_error, 4e-6 * easy.sigma[0]);
   EXPECT_TRUE(easy.method.starts_with("gram32+")) << easy.method;
@@ -336,10 +333,10 @@ TEST_P(Accuracy, DefaultOfSmallSidesIsFloat64AndKeepsWhatItLosesOnlyByRequest) {
 TEST_P(Accuracy, SmallSquareMatricesAreMeasuredInFloat64AtOnce) {
   const FloatMatrix square = gaussian_matrix(72, 72, 11);
   const auto reference = reference_singular_values(square);
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.sign_flip_draws = 1;
   const MatrixReport report = measure_floats(square, options);
-  ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+  ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
   EXPECT_FALSE(report.escalated);
   EXPECT_TRUE(report.tail_reliable);
   EXPECT_TRUE(report.method.starts_with("gram64+")) << report.method;
@@ -360,17 +357,17 @@ TEST_P(Accuracy, SmallSquareMatricesAreMeasuredInFloat64AtOnce) {
 TEST_P(Accuracy, SquareMatricesThatHoldNothingOrNoNumbersStayWhatTheyAre) {
   FloatMatrix zero{40, 40, std::vector<float>(1600, 0.0F)};
   const MatrixReport nothing = measure_floats(zero);
-  EXPECT_EQ(nothing.status, Status::kMeasured);
+  EXPECT_EQ(nothing.status, MatrixStatus::kMeasured);
   EXPECT_EQ(nothing.reason, "zero matrix");
   EXPECT_EQ(nothing.sigma, std::vector<double>(40, 0.0));
   zero.values[77] = std::numeric_limits<float>::infinity();
   const MatrixReport infinite = measure_floats(zero);
-  EXPECT_EQ(infinite.status, Status::kNotFinite);
+  EXPECT_EQ(infinite.status, MatrixStatus::kNotFinite);
   EXPECT_EQ(infinite.moments.nonfinite, 1);
   // Rank 1: nothing but QR holds the zeros.
   FloatMatrix thin{40, 40, std::vector<float>(1600, 0.5F)};
   const MatrixReport one = measure_floats(thin);
-  ASSERT_EQ(one.status, Status::kMeasured) << one.reason;
+  ASSERT_EQ(one.status, MatrixStatus::kMeasured) << one.reason;
   EXPECT_NEAR(one.sigma[0], 20.0, 1e-12);
   EXPECT_LE(one.sigma[1], 50.0 * 40.0 * kEps64 * 20.0);
   EXPECT_TRUE(one.escalated);
@@ -379,7 +376,7 @@ TEST_P(Accuracy, SquareMatricesThatHoldNothingOrNoNumbersStayWhatTheyAre) {
 TEST_P(Accuracy, ChecksAreSmallOnSoundRunsAndInWeightUnits) {
   for (const double scale : {1.0, 1e-3, 1e12}) {
     const FloatMatrix matrix = gaussian_matrix(120, 400, 8, scale);
-    for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       const MatrixReport report = measure_floats(matrix, with_mode(mode));
       EXPECT_LT(report.check_trace, 3e-6);
       EXPECT_LT(report.check_gram, 3e-6);

@@ -16,11 +16,6 @@
 namespace vindex::test::cuda_batches_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
-using measure::Status;
-
 /// A matrix in one of the encodings of checkpoints, with its bytes.
 struct Stored : testing::EncodedWeights {
   Stored(const FloatMatrix& matrix, const decode::Encoding& of)
@@ -33,7 +28,7 @@ struct Stored : testing::EncodedWeights {
 };
 
 /// Bytes that are overwritten as soon as they are released, and counted while they are held.
-class WatchedInput final : public measure::MatrixInput {
+class WatchedInput final : public MatrixInput {
  public:
   WatchedInput(const decode::EncodedMatrix& matrix, int& held, int& most, bool in_memory)
       : matrix_(matrix),
@@ -93,14 +88,14 @@ class CudaBatches : public ::testing::Test {
     emulated::set_compute_capability(9, 0);
     emulated::set_device_memory(8ULL << 30U);
   }
-  static measure::Backend& backend() { return *emulated_cuda_backend(); }
-  static std::vector<MatrixReport> measure(measure::Backend& device,
+  static Backend& backend() { return *emulated_cuda_backend(); }
+  static std::vector<MatrixReport> measure(Backend& device,
                                            const std::vector<const Stored*>& matrices,
                                            const MeasureOptions& options) {
-    std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-    std::vector<measure::MatrixInput*> batch;
+    std::vector<std::unique_ptr<MatrixInput>> inputs;
+    std::vector<MatrixInput*> batch;
     for (const Stored* one : matrices) {
-      inputs.push_back(measure::make_memory_input(one->view, false, 5));
+      inputs.push_back(make_memory_input(one->view, false, 5));
       batch.push_back(inputs.back().get());
     }
     std::vector<MatrixReport> out(batch.size());
@@ -157,11 +152,11 @@ TEST_F(CudaBatches, EncodedMatricesOfBothOrientationsAndOddSizes) {
       SCOPED_TRACE(encoding.label + " " + std::to_string(rows) + " x " + std::to_string(cols));
       const Stored stored(gaussian_matrix(rows, cols, 3, 0.02), encoding);
       const auto reference = reference_singular_values(stored.decoded());
-      for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+      for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
         const auto report = measure(backend(), {&stored}, with_mode(mode))[0];
-        ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+        ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
         ASSERT_EQ(report.sigma.size(), reference.size());
-        const double tolerance = mode == Mode::kStrict || report.escalated
+        const double tolerance = mode == SpectrumMode::kStrict || report.escalated
                                      ? 50.0 * static_cast<double>(reference.size()) * 0x1p-52
                                      : 2e-6;
         for (std::size_t i = 0; i < reference.size(); ++i) {
@@ -188,8 +183,8 @@ TEST_F(CudaBatches, StrictKeepsItsPromiseWhereFloat64IsSlow) {
           matrix_with_spectrum(rows, cols, dlatm1_values(3, 300.0, std::min(rows, cols), 9), 9);
       const Stored stored(graded, encoding);
       const auto reference = reference_singular_values(stored.decoded());
-      const auto report = measure(*device, {&stored}, with_mode(Mode::kStrict))[0];
-      ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+      const auto report = measure(*device, {&stored}, with_mode(SpectrumMode::kStrict))[0];
+      ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
       for (std::size_t i = 0; i < reference.size(); ++i) {
         const double error = std::abs(report.sigma[i] - reference[i]) / reference[0];
         worst = std::max(worst, error / (50.0 * static_cast<double>(reference.size()) * 0x1p-52));
@@ -210,7 +205,8 @@ TEST_F(CudaBatches, LateStreamsChangeNothing) {
     all.push_back(one.get());
   }
   MeasureOptions options;
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
+  for (const SpectrumMode mode :
+       {SpectrumMode::kDefault, SpectrumMode::kStrict, SpectrumMode::kFast}) {
     options.mode = mode;
     emulated::set_ordering(emulated::Ordering::kAtOnce);
     const auto at_once = measure(backend(), all, options);
@@ -229,11 +225,11 @@ TEST_F(CudaBatches, HostBytesAreReleasedOnceAndFewAreHeld) {
     for (const emulated::Ordering ordering :
          {emulated::Ordering::kAtOnce, emulated::Ordering::kLate}) {
       emulated::set_ordering(ordering);
-      for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+      for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
         int held = 0;
         int most = 0;
         std::vector<std::unique_ptr<WatchedInput>> inputs;
-        std::vector<measure::MatrixInput*> batch;
+        std::vector<MatrixInput*> batch;
         for (const auto& one : matrices) {
           inputs.push_back(std::make_unique<WatchedInput>(one->view, held, most, in_memory));
           batch.push_back(inputs.back().get());
@@ -250,7 +246,6 @@ TEST_F(CudaBatches, HostBytesAreReleasedOnceAndFewAreHeld) {
 }
 
 TEST_F(CudaBatches, AWorkspaceLimitMakesSlabsSmallerAndChangesNoBit) {
-  using measure::InputBytes;
   const Stored stored(gaussian_matrix(6000, 400, 4),
                       decode::plain_encoding(decode::ElementType::kF32));
   const auto bytes = [&](InputBytes input) {
@@ -258,7 +253,7 @@ TEST_F(CudaBatches, AWorkspaceLimitMakesSlabsSmallerAndChangesNoBit) {
   };
   EXPECT_LT(bytes(InputBytes::kHeld), bytes(InputBytes::kStreamedLeast));
   EXPECT_LT(bytes(InputBytes::kStreamedLeast), bytes(InputBytes::kStreamed));
-  MeasureOptions options = with_mode(Mode::kStrict);
+  MeasureOptions options = with_mode(SpectrumMode::kStrict);
   options.svd_route = "library";  // the emulation of our kernels is slow
   const auto whole = measure(backend(), {&stored}, options)[0];
   for (const std::uint64_t limit :
@@ -266,7 +261,7 @@ TEST_F(CudaBatches, AWorkspaceLimitMakesSlabsSmallerAndChangesNoBit) {
     int held = 0;
     int most = 0;
     WatchedInput input(stored.view, held, most, false);
-    measure::MatrixInput* const batch[] = {&input};
+    MatrixInput* const batch[] = {&input};
     std::vector<MatrixReport> out(1);
     backend().measure(batch, options, limit, out);
     EXPECT_EQ(out[0].sigma, whole.sigma);
@@ -274,7 +269,7 @@ TEST_F(CudaBatches, AWorkspaceLimitMakesSlabsSmallerAndChangesNoBit) {
       EXPECT_LE(input.largest_slab(), (limit - bytes(InputBytes::kHeld)) / 2);
     }
     WatchedInput scarce(stored.view, held, most, false);
-    measure::MatrixInput* const again[] = {&scarce};
+    MatrixInput* const again[] = {&scarce};
     EXPECT_THROW(backend().measure(again, options, bytes(InputBytes::kStreamedLeast) - 1, out),
                  OutOfMemory);
   }
@@ -286,7 +281,7 @@ TEST_F(CudaBatches, DeviceMemoryIsBoundedAsPlanned) {
   for (const auto& one : matrices) {
     all.push_back(one.get());
   }
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     const auto device = make_emulated_cuda_backend();
     const MeasureOptions options = with_mode(mode);
     device->prepare(options);
@@ -319,7 +314,7 @@ TEST_F(CudaBatches, LittleDeviceMemoryMeansSmallerBatchesWithTheSameBits) {
   }
   const auto starved = make_emulated_cuda_backend();
   emulated::set_device_memory(emulated::device_bytes_in_use() + 1000);
-  EXPECT_THROW(measure(*starved, all, with_mode(Mode::kStrict)), OutOfMemory);
+  EXPECT_THROW(measure(*starved, all, with_mode(SpectrumMode::kStrict)), OutOfMemory);
 }
 
 TEST_F(CudaBatches, EveryRouteMeasuresAndSaysItsName) {
@@ -350,16 +345,16 @@ TEST_F(CudaBatches, OneBadMatrixDoesNoHarmToItsBatch) {
   const Stored zero(FloatMatrix{60, 40, std::vector<float>(2400, 0.0F)},
                     decode::plain_encoding(decode::ElementType::kBF16));
   for (const char* route : {"two-stage", "library"}) {
-    for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       MeasureOptions options = with_mode(mode);
       options.svd_route = route;
       const auto out =
           measure(backend(), {matrices[0].get(), &broken, &zero, matrices[1].get()}, options);
-      EXPECT_EQ(out[1].status, Status::kNotFinite);
+      EXPECT_EQ(out[1].status, MatrixStatus::kNotFinite);
       EXPECT_EQ(out[2].reason, "zero matrix");
       const auto alone = measure(backend(), {matrices[1].get()}, options);
       EXPECT_EQ(out[3].sigma, alone[0].sigma);
-      EXPECT_EQ(out[0].status, Status::kMeasured);
+      EXPECT_EQ(out[0].status, MatrixStatus::kMeasured);
     }
   }
 }

@@ -14,10 +14,6 @@
 namespace vindex::test::cuda_tail_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
-
 constexpr std::int64_t kRows = 150;
 constexpr std::int64_t kCols = 132;
 
@@ -39,14 +35,14 @@ class CudaTail : public ::testing::Test {
     emulated::set_ordering(emulated::Ordering::kAtOnce);
     emulated::set_schedule_seed(0);
   }
-  static measure::Backend& backend() { return *emulated_cuda_backend(); }
-  static std::vector<MatrixReport> measure(measure::Backend& device,
+  static Backend& backend() { return *emulated_cuda_backend(); }
+  static std::vector<MatrixReport> measure(Backend& device,
                                            const std::vector<FloatMatrix>& matrices,
                                            const MeasureOptions& options) {
-    std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-    std::vector<measure::MatrixInput*> batch;
+    std::vector<std::unique_ptr<MatrixInput>> inputs;
+    std::vector<MatrixInput*> batch;
     for (const FloatMatrix& one : matrices) {
-      inputs.push_back(measure::make_memory_input(as_encoded(one), false, 5));
+      inputs.push_back(make_memory_input(as_encoded(one), false, 5));
       batch.push_back(inputs.back().get());
     }
     std::vector<MatrixReport> out(batch.size());
@@ -54,7 +50,8 @@ class CudaTail : public ::testing::Test {
     return out;
   }
   /// The route by name, so that a small side begins in float32.
-  static MeasureOptions two_stage(Mode mode = Mode::kDefault, bool escalate = true) {
+  static MeasureOptions two_stage(SpectrumMode mode = SpectrumMode::kDefault,
+                                  bool escalate = true) {
     MeasureOptions options = with_mode(mode, escalate);
     options.svd_route = "two-stage";
     return options;
@@ -86,7 +83,7 @@ TEST_F(CudaTail, TheSameBitsInEveryBatchAndOrder) {
 
 TEST_F(CudaTail, DeviceMemoryIsBoundedAsPlanned) {
   const std::vector<FloatMatrix> matrices = {with_tail(5, 1), gaussian_matrix(kRows, kCols, 2)};
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     const auto device = make_emulated_cuda_backend();
     const MeasureOptions options = two_stage(mode);
     device->prepare(options);
@@ -101,7 +98,8 @@ TEST_F(CudaTail, DeviceMemoryIsBoundedAsPlanned) {
 }
 
 TEST_F(CudaTail, WithoutEscalationATailIsFoundAllTheSame) {
-  const auto report = measure(backend(), {with_tail(5, 9)}, two_stage(Mode::kDefault, false))[0];
+  const auto report =
+      measure(backend(), {with_tail(5, 9)}, two_stage(SpectrumMode::kDefault, false))[0];
   EXPECT_EQ(report.method, "gram32+band32+band64+cuda");
   EXPECT_TRUE(report.tail_reliable);
   EXPECT_FALSE(report.escalated);
@@ -109,8 +107,8 @@ TEST_F(CudaTail, WithoutEscalationATailIsFoundAllTheSame) {
 
 TEST_F(CudaTail, FastIsTheFloat32SpectrumOfDefault) {
   for (const FloatMatrix& matrix : {gaussian_matrix(150, 80, 1), gaussian_matrix(90, 200, 2)}) {
-    const auto full = measure(backend(), {matrix}, two_stage(Mode::kDefault, false))[0];
-    const auto fast = measure(backend(), {matrix}, two_stage(Mode::kFast))[0];
+    const auto full = measure(backend(), {matrix}, two_stage(SpectrumMode::kDefault, false))[0];
+    const auto fast = measure(backend(), {matrix}, two_stage(SpectrumMode::kFast))[0];
     EXPECT_EQ(fast.method, "gram32+band32+cuda");
     ASSERT_EQ(fast.sigma.size(), 64U);
     EXPECT_TRUE(std::equal(fast.sigma.begin(), fast.sigma.end(), full.sigma.begin()));

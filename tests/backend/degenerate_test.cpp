@@ -16,10 +16,6 @@
 namespace vindex::test::degenerate_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-using measure::Status;
-
 constexpr double kEps64 = std::numeric_limits<double>::epsilon();
 
 class Degenerate : public BackendTest {
@@ -27,11 +23,11 @@ class Degenerate : public BackendTest {
   void expect_strict_values(const FloatMatrix& matrix) {
     const auto reference = reference_singular_values(matrix);
     const auto p = static_cast<double>(reference.size());
-    const MatrixReport strict = measure_floats(matrix, with_mode(Mode::kStrict));
-    ASSERT_EQ(strict.status, Status::kMeasured) << strict.reason;
+    const MatrixReport strict = measure_floats(matrix, with_mode(SpectrumMode::kStrict));
+    ASSERT_EQ(strict.status, MatrixStatus::kMeasured) << strict.reason;
     ASSERT_EQ(strict.sigma.size(), reference.size());
     const MatrixReport usual = measure_floats(matrix);
-    ASSERT_EQ(usual.status, Status::kMeasured) << usual.reason;
+    ASSERT_EQ(usual.status, MatrixStatus::kMeasured) << usual.reason;
     ASSERT_EQ(usual.sigma.size(), reference.size());
     for (std::size_t i = 0; i < reference.size(); ++i) {
       EXPECT_NEAR(strict.sigma[i], reference[i], 50 * p * kEps64 * reference[0]);
@@ -43,9 +39,10 @@ class Degenerate : public BackendTest {
 
 TEST_P(Degenerate, ZeroMatrixIsMeasuredWithZeros) {
   const FloatMatrix zero{5, 9, std::vector<float>(45, 0.0F)};
-  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode :
+       {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     const MatrixReport report = measure_floats(zero, with_mode(mode));
-    EXPECT_EQ(report.status, Status::kMeasured);
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured);
     EXPECT_EQ(report.reason, "zero matrix");
     EXPECT_EQ(report.sigma, std::vector<double>(5, 0.0));
     EXPECT_EQ(report.moments.zeros, 45);
@@ -89,22 +86,22 @@ std::vector<NamedMatrix> singular_matrices() {
 
 TEST_P(Degenerate, AnExactlySingularMatrixHasNoConditionNumber) {
   for (const NamedMatrix& one : singular_matrices()) {
-    for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       SCOPED_TRACE(one.name);
       const MatrixReport report = measure_floats(one.matrix, with_mode(mode));
-      ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+      ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
       EXPECT_LE(report.sigma.back(), report.sigma_error) << report.method;
       std::string reason;
-      const measure::MetricValues values =
-          measure::derive_metrics(one.matrix.rows, one.matrix.cols, report, mode, reason);
-      EXPECT_TRUE(std::isnan(values[measure::Metric::kConditionNumber])) << report.method;
-      EXPECT_TRUE(std::isnan(values[measure::Metric::kTraceLog])) << report.method;
+      const statistics::MetricValues values =
+          statistics::derive_metrics(one.matrix.rows, one.matrix.cols, report, mode, reason);
+      EXPECT_TRUE(std::isnan(values[statistics::Metric::kConditionNumber])) << report.method;
+      EXPECT_TRUE(std::isnan(values[statistics::Metric::kTraceLog])) << report.method;
       EXPECT_NE(reason.find(report.sigma.back() > 0.0 ? "sigma_min within its error"
                                                       : "zero singular value"),
                 std::string::npos)
           << reason;
-      if (!std::isnan(values[measure::Metric::kPlXmin])) {
-        EXPECT_GT(values[measure::Metric::kPlXmin], report.sigma_error * report.sigma_error);
+      if (!std::isnan(values[statistics::Metric::kPlXmin])) {
+        EXPECT_GT(values[statistics::Metric::kPlXmin], report.sigma_error * report.sigma_error);
       }
     }
   }
@@ -116,7 +113,7 @@ TEST_P(Degenerate, DeadNeuronsGiveExactZeros) {
     matrix.at(7, c) = 0.0F;
     matrix.at(23, c) = 0.0F;
   }
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     const MatrixReport report = measure_floats(matrix, with_mode(mode));
     EXPECT_EQ(report.sigma[39], 0.0);
     EXPECT_EQ(report.sigma[38], 0.0);
@@ -173,9 +170,10 @@ TEST_P(Degenerate, NonFiniteWeightsAreCountedAndNotMeasured) {
     FloatMatrix matrix = gaussian_matrix(20, 700, 7);
     matrix.at(4, 5) = bad;
     matrix.at(19, 699) = bad;
-    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       const MatrixReport report = measure_floats(matrix, with_mode(mode));
-      EXPECT_EQ(report.status, Status::kNotFinite);
+      EXPECT_EQ(report.status, MatrixStatus::kNotFinite);
       EXPECT_EQ(report.moments.nonfinite, 2);
       EXPECT_EQ(report.moments.count, 20 * 700 - 2);
       EXPECT_TRUE(report.sigma.empty());
@@ -195,16 +193,16 @@ TEST_P(Degenerate, EncodingsWithoutADecoderAreUnsupported) {
   matrix.cols = 4;
   matrix.codes = bytes.data();
   matrix.row_stride_bytes = 16;
-  const auto input = measure::make_memory_input(matrix);
-  measure::MatrixInput* const batch[] = {input.get()};
+  const auto input = make_memory_input(matrix);
+  MatrixInput* const batch[] = {input.get()};
   std::vector<MatrixReport> out(1);
   backend_->measure(batch, {}, 0, out);
-  EXPECT_EQ(out[0].status, Status::kUnsupported);
+  EXPECT_EQ(out[0].status, MatrixStatus::kUnsupported);
   EXPECT_NE(out[0].reason.find("MYSTERY"), std::string::npos);
 }
 
 TEST_P(Degenerate, UnknownRouteIsAUsageError) {
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.svd_route = "no such route";
   EXPECT_THROW(measure_floats(gaussian_matrix(4, 4, 1), options), UsageError);
 }

@@ -13,9 +13,6 @@
 namespace vindex::test::fast_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-
 double sum_of_squares(const std::vector<double>& sigma, std::size_t k) {
   double sum = 0.0;
   for (std::size_t i = 0; i < std::min(k, sigma.size()); ++i) {
@@ -28,12 +25,12 @@ class Fast : public BackendTest {
  protected:
   /// Largest distance between a bound and the exact var_at_k.
   double expect_bounds_hold(const FloatMatrix& matrix) {
-    measure::MeasureOptions options = with_mode(Mode::kFast);
+    MeasureOptions options = with_mode(SpectrumMode::kFast);
     if (is_emulated() && std::min(matrix.rows, matrix.cols) > 200) {
       options.svd_route = "library";  // the emulation of tensor cores is slow
     }
     const MatrixReport report = measure_floats(matrix, options);
-    EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     const auto reference = reference_singular_values(matrix);
     EXPECT_EQ(report.sigma.size(), std::min<std::size_t>(64, reference.size()));
     if (!report.bounds.has_value()) {
@@ -49,8 +46,8 @@ class Fast : public BackendTest {
       total += static_cast<double>(value) * static_cast<double>(value);
     }
     double widest = 0.0;
-    for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
-      const auto k = static_cast<std::size_t>(measure::kVarAtK[i]);
+    for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
+      const auto k = static_cast<std::size_t>(kVarAtK[i]);
       if (k > 64) {
         EXPECT_TRUE(std::isnan(report.bounds->var_at_k_lower[i]));
         continue;
@@ -161,7 +158,8 @@ TEST_P(Fast, BoundsHoldWhereAReductionEndsEarly) {
     // Reductions of the CUDA back end go to their end.
     if (!is_cuda() &&
         width > 0.0) {  // a block of 16 finds thirty equal values only by beginning again
-      EXPECT_EQ(measure_floats(matrix, with_mode(Mode::kFast)).method, "gram32+lanczos32+cpu");
+      EXPECT_EQ(measure_floats(matrix, with_mode(SpectrumMode::kFast)).method,
+                "gram32+lanczos32+cpu");
     }
   }
 }
@@ -206,7 +204,7 @@ TEST_P(Fast, OneValueThatDominatesNeedsNoFloat64) {
   }
   for (const FloatMatrix& matrix : {row, column, mean}) {
     expect_bounds_hold(matrix);
-    const MatrixReport report = measure_floats(matrix, with_mode(Mode::kFast));
+    const MatrixReport report = measure_floats(matrix, with_mode(SpectrumMode::kFast));
     if (GetParam() != "cuda") {
       EXPECT_TRUE(report.method.starts_with("gram32")) << report.method;
       EXPECT_FALSE(report.escalated);

@@ -23,9 +23,6 @@ namespace vindex::test::inner_products_test {
 namespace {
 
 using decode::EncodedMatrix;
-using measure::InnerProducts;
-using measure::InnerProductShape;
-using measure::VectorSlab;
 
 using Vectors = std::vector<std::vector<double>>;
 
@@ -201,7 +198,7 @@ TEST_P(InnerProductsTest, NoBitDependsOnTheCut) {
     SCOPED_TRACE(cols);
     const auto matrices = noises(4, 96, cols, 60);
     const auto views = views_of(matrices);
-    const std::int64_t unit = measure::inner_product_rows(*views[0].encoding, cols, false);
+    const std::int64_t unit = inner_product_rows(*views[0].encoding, cols, false);
     const std::vector<double> whole = gram_of(views, cols);
     for (const std::int64_t step : {unit, 2 * unit, 3 * unit}) {
       const InnerProductShape shape{.left = 4, .cols = cols};
@@ -387,9 +384,8 @@ TEST_P(InnerProductsTest, WhatDoesNotFitIsRefused) {
 }
 
 TEST_P(InnerProductsTest, MemoryIsToldBeforehand) {
-  const measure::InnerProductMemory small = backend_->inner_product_memory({.left = 8, .cols = 64});
-  const measure::InnerProductMemory large =
-      backend_->inner_product_memory({.left = 384, .cols = 7168});
+  const InnerProductMemory small = backend_->inner_product_memory({.left = 8, .cols = 64});
+  const InnerProductMemory large = backend_->inner_product_memory({.left = 384, .cols = 7168});
   EXPECT_GT(large.host + large.device, small.host + small.device);
   EXPECT_GE(large.host + large.device, 384U * 384U * sizeof(double));
   EXPECT_LT(large.host, 64U << 20U);

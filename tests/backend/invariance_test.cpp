@@ -10,17 +10,14 @@
 namespace vindex::test::invariance_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-
 constexpr double kEps64 = std::numeric_limits<double>::epsilon();
 
 class Invariance : public BackendTest {};
 
 TEST_P(Invariance, TransposeRowOrderSignsAndZeroPaddingKeepTheSpectrum) {
   const FloatMatrix matrix = spiked_matrix(90, 310, 4, 3.0, 21);
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
-    const double tolerance = mode == Mode::kStrict ? 50 * 90 * kEps64 : 3e-6;
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
+    const double tolerance = mode == SpectrumMode::kStrict ? 50 * 90 * kEps64 : 3e-6;
     const auto sigma = measure_floats(matrix, with_mode(mode)).sigma;
     const auto expect_same = [&](const FloatMatrix& other, const char* what) {
       const auto values = measure_floats(other, with_mode(mode)).sigma;
@@ -58,7 +55,7 @@ TEST_P(Invariance, TransposeRowOrderSignsAndZeroPaddingKeepTheSpectrum) {
 
 TEST_P(Invariance, PowersOfTwoScaleExactly) {
   const FloatMatrix matrix = gaussian_matrix(70, 260, 22);
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     const auto sigma = measure_floats(matrix, with_mode(mode)).sigma;
     for (const int exponent : {-90, -60, -7, 5, 30, 100}) {
       FloatMatrix scaled = matrix;
@@ -77,11 +74,12 @@ TEST_P(Invariance, PowersOfTwoScaleExactly) {
 TEST_P(Invariance, BatchesAndRepeatsGiveTheSameBits) {
   const FloatMatrix a = gaussian_matrix(64, 300, 31);
   const FloatMatrix b = spiked_matrix(300, 64, 3, 2.0, 32);
-  const auto first = measure::make_memory_input(as_encoded(a));
-  const auto second = measure::make_memory_input(as_encoded(b));
-  std::vector<measure::MatrixInput*> batch = {first.get(), second.get(), first.get(), second.get(),
-                                              first.get()};
-  for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
+  const auto first = make_memory_input(as_encoded(a));
+  const auto second = make_memory_input(as_encoded(b));
+  std::vector<MatrixInput*> batch = {first.get(), second.get(), first.get(), second.get(),
+                                     first.get()};
+  for (const SpectrumMode mode :
+       {SpectrumMode::kDefault, SpectrumMode::kStrict, SpectrumMode::kFast}) {
     std::vector<MatrixReport> out(batch.size());
     backend_->measure(batch, with_mode(mode), 0, out);
     const auto alone_a = measure_floats(a, with_mode(mode)).sigma;

@@ -18,10 +18,6 @@
 namespace vindex::test::judgement_conformance_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
-
 /// Which of some values are NaN, as text.
 template <typename Values>
 std::string nan_set(const Values& values) {
@@ -43,10 +39,10 @@ std::string judged(const FloatMatrix& matrix, const MatrixReport& report,
                      std::to_string(static_cast<int>(report.tail_reliable)) + " by " + step +
                      " values " + std::to_string(report.sigma.size());
   std::string reason = report.reason;
-  measure::MetricValues values =
-      measure::derive_metrics(matrix.rows, matrix.cols, report, options.mode, reason);
+  statistics::MetricValues values =
+      statistics::derive_metrics(matrix.rows, matrix.cols, report, options.mode, reason);
   if (options.svd_route == "qr") {
-    values[measure::Metric::kCheckGram] = 0.0;  // one of them forms a Gram beside the QR
+    values[statistics::Metric::kCheckGram] = 0.0;  // one of them forms a Gram beside the QR
   }
   text += " metrics " + nan_set(values.scalar) + nan_set(values.var_at_k);
   if (report.bounds) {
@@ -57,7 +53,7 @@ std::string judged(const FloatMatrix& matrix, const MatrixReport& report,
   }
   if (report.sign_flip) {
     text += " draws";
-    for (const measure::SignFlipDraw& draw : report.sign_flip->draws) {
+    for (const SignFlipDraw& draw : report.sign_flip->draws) {
       text += " " + nan_set(draw.var_at_k) +
               nan_set(std::vector<double>{draw.stable_rank, draw.effective_rank, draw.mp_outliers});
     }
@@ -70,16 +66,16 @@ std::string judged(const FloatMatrix& matrix, const MatrixReport& report,
 
 class JudgementConformance : public ::testing::Test {
  protected:
-  static MatrixReport measure_on(measure::Backend& backend, const FloatMatrix& matrix,
+  static MatrixReport measure_on(Backend& backend, const FloatMatrix& matrix,
                                  const MeasureOptions& options) {
-    const auto input = measure::make_memory_input(as_encoded(matrix), false, 11);
-    measure::MatrixInput* const batch[] = {input.get()};
+    const auto input = make_memory_input(as_encoded(matrix), false, 11);
+    MatrixInput* const batch[] = {input.get()};
     std::vector<MatrixReport> out(1);
     backend.measure(batch, options, 0, out);
     return out[0];
   }
   static void expect_alike(const FloatMatrix& matrix, const MeasureOptions& options) {
-    static const std::unique_ptr<measure::Backend> kCpu = cpu::make_cpu_backend(1);
+    static const std::unique_ptr<Backend> kCpu = cpu::make_cpu_backend(1);
     const std::string expected = judged(matrix, measure_on(*kCpu, matrix, options), options);
     EXPECT_EQ(judged(matrix, measure_on(*emulated_cuda_backend(), matrix, options), options),
               expected);
@@ -112,7 +108,8 @@ TEST_F(JudgementConformance, DoubtfulAndOddMatricesInEveryMode) {
       {"tiny", false, gaussian_matrix(24, 70, 6, 1e-38)},
       {"huge", false, gaussian_matrix(24, 70, 6, 1e37)}};
   for (const NamedMatrix& one : matrices) {
-    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       for (const bool escalate : {true, false}) {
         SCOPED_TRACE(one.name + ", mode " + std::to_string(static_cast<int>(mode)) +
                      (escalate ? "" : ", not escalated"));
@@ -126,7 +123,8 @@ TEST_F(JudgementConformance, DoubtfulAndOddMatricesInEveryMode) {
 }
 
 TEST_F(JudgementConformance, QrForEveryMatrix) {
-  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode :
+       {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     MeasureOptions options = with_mode(mode);
     options.svd_route = "qr";
     expect_alike(gaussian_matrix(70, 90, 1), options);
@@ -140,8 +138,8 @@ TEST_F(JudgementConformance, FastWithoutProofIsEscalatedOrSaysSo) {
   std::fill(values.begin(), values.begin() + 40, 1.0);
   const FloatMatrix matrix = matrix_with_spectrum(516, 520, values, 6);
   for (const bool escalate : {true, false}) {
-    MeasureOptions options = with_mode(Mode::kFast, escalate);
-    options.svd_route = measure::kProofRoute;
+    MeasureOptions options = with_mode(SpectrumMode::kFast, escalate);
+    options.svd_route = kProofRoute;
     expect_alike(matrix, options);
   }
 }

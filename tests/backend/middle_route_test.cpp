@@ -13,10 +13,6 @@
 namespace vindex::test::middle_route_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-using measure::Status;
-
 constexpr double kEps64 = 0x1p-52;
 
 /// Heavy-tailed bulk, outliers above, a few values far below.
@@ -118,7 +114,7 @@ TEST_P(MiddleRoute, HoldsThePromiseAndItsOwnError) {
     const auto reference = reference_singular_values(matrix);
     const double largest = reference[0];
     const MatrixReport report = measure_floats(matrix);
-    ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     EXPECT_TRUE(report.method.starts_with(one.method)) << report.method;
     EXPECT_TRUE(report.tail_reliable);
     const double error = largest_error(report.sigma, reference);
@@ -154,14 +150,15 @@ TEST_P(MiddleRoute, FirstRoutesAnswerForTheirErrorToo) {
     SCOPED_TRACE(one.name);
     const FloatMatrix matrix = one.make(one.rows, one.cols);
     const auto reference = reference_singular_values(matrix);
-    for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kDefault, SpectrumMode::kStrict, SpectrumMode::kFast}) {
       const MatrixReport report = measure_floats(matrix, with_mode(mode, false));
-      ASSERT_EQ(report.status, Status::kMeasured) << report.reason;
+      ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
       const std::vector<double> kept(
           reference.begin(), reference.begin() + static_cast<std::ptrdiff_t>(report.sigma.size()));
       const double error = largest_error(report.sigma, kept);
       EXPECT_LE(error, report.sigma_error) << report.method;
-      if (mode == Mode::kStrict) {
+      if (mode == SpectrumMode::kStrict) {
         EXPECT_LE(error, 50.0 * static_cast<double>(reference.size()) * kEps64 * reference[0]);
       }
     }

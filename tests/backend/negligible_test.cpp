@@ -15,10 +15,6 @@
 namespace vindex::test::negligible_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
-
 FloatMatrix zeros(std::int64_t rows, std::int64_t cols) {
   return {rows, cols, std::vector<float>(static_cast<std::size_t>(rows * cols), 0.0F)};
 }
@@ -113,14 +109,14 @@ class Negligible : public BackendTest {
     SCOPED_TRACE(one.name + ", mode " + std::to_string(static_cast<int>(options.mode)) +
                  ", route " + options.svd_route);
     const MatrixReport report = measure_floats(one.matrix, options);
-    ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     EXPECT_EQ(report.reason.find("refutes"), std::string::npos) << report.reason;
     const double allowed = report.sigma_error + p * 0x1p-52 * reference[0];
     EXPECT_LT(report.sigma_error, 1e-3 * reference[0]);
     for (std::size_t i = 0; i < report.sigma.size(); ++i) {
       ASSERT_NEAR(report.sigma[i], reference[i], allowed) << report.method << " at " << i;
     }
-    if (options.mode == Mode::kStrict) {
+    if (options.mode == SpectrumMode::kStrict) {
       EXPECT_LE(report.sigma_error, 50.0 * p * 0x1p-52 * reference[0]) << report.method;
     }
   }
@@ -129,7 +125,8 @@ class Negligible : public BackendTest {
 TEST_P(Negligible, SquaresMakeNoWrongReflectors) {
   for (const NamedMatrix& one : hard_matrices(is_emulated())) {
     const std::vector<double> reference = reference_singular_values(one.matrix);
-    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       expect_right(one, reference, with_mode(mode));
     }
   }
@@ -153,14 +150,14 @@ TEST_P(Negligible, SquaresMakeNoWrongReflectorsOnAnyRouteOfADevice) {
          {"two-stage+gram-mma+band-plain", "two-stage+gram-mma+band-plain+kernels-former",
           "two-stage+gram-mma+band-tensor", "two-stage+gram-wgmma+band-tensor",
           "two-stage+gram-wgmma+band-tensor+kernels-former"}) {
-      for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+      for (const SpectrumMode mode : {SpectrumMode::kFast, SpectrumMode::kDefault}) {
         MeasureOptions options = with_mode(mode);
         options.svd_route = route;
         expect_right(one, reference, options);
       }
     }
     for (const char* const route : {"two-stage+band-plain", "two-stage+band-tensor"}) {
-      MeasureOptions options = with_mode(Mode::kStrict);
+      MeasureOptions options = with_mode(SpectrumMode::kStrict);
       options.svd_route = route;
       expect_right(one, reference, options);
     }

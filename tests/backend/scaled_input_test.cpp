@@ -70,8 +70,7 @@ TEST(ScaledInput, EverySlabHoldsTheBitsOfTheProduct) {
       SCOPED_TRACE(encoding.label + (turned ? " turned" : ""));
       const std::vector<double> scale = some_scale(turned ? 160 : 384);
       const FloatMatrix wanted = scaled(stored.decoded, scale, turned);
-      const auto input =
-          measure::make_scaled_input(measure::make_memory_input(stored.view, turned, 5), scale);
+      const auto input = make_scaled_input(make_memory_input(stored.view, turned, 5), scale);
       EXPECT_EQ(input->encoding().label, "F32");
       EXPECT_EQ(input->transposed(), turned);
       EXPECT_EQ(input->sign_flip_key(), 5U);
@@ -105,9 +104,9 @@ TEST(ScaledInput, EverySlabHoldsTheBitsOfTheProduct) {
 }
 
 /// Passes slabs on and counts the weights that it is asked for.
-class CountingInput final : public measure::MatrixInput {
+class CountingInput final : public MatrixInput {
  public:
-  CountingInput(std::unique_ptr<measure::MatrixInput> inner, std::int64_t& most)
+  CountingInput(std::unique_ptr<MatrixInput> inner, std::int64_t& most)
       : inner_(std::move(inner)), most_(most) {}
   const Encoding& encoding() const override { return inner_->encoding(); }
   std::int64_t rows() const override { return inner_->rows(); }
@@ -125,7 +124,7 @@ class CountingInput final : public measure::MatrixInput {
   }
 
  private:
-  std::unique_ptr<measure::MatrixInput> inner_;
+  std::unique_ptr<MatrixInput> inner_;
   std::int64_t& most_;
 };
 
@@ -135,17 +134,16 @@ TEST(ScaledInput, ASlabOfRowsReadsThoseRows) {
   for (const Encoding& encoding : encodings()) {
     const Stored stored(matrix, encoding);
     std::int64_t most = 0;
-    const auto input = measure::make_scaled_input(
-        std::make_unique<CountingInput>(measure::make_memory_input(stored.view), most),
-        some_scale(384));
+    const auto input = make_scaled_input(
+        std::make_unique<CountingInput>(make_memory_input(stored.view), most), some_scale(384));
     (void)input->row_slab(13, 10);
     EXPECT_EQ(most, 10 * 384) << encoding.label;
   }
 }
 
 TEST(ScaledInput, ASlabTakesNoMoreThanSaid) {
-  EXPECT_EQ(measure::scaled_slab_bytes(10, 20), 800U);
-  const std::uint64_t wide = measure::scaled_slab_bytes(2048, 7168);
+  EXPECT_EQ(scaled_slab_bytes(10, 20), 800U);
+  const std::uint64_t wide = scaled_slab_bytes(2048, 7168);
   EXPECT_GE(wide, (32ULL << 20U));
   EXPECT_LE(wide, 4ULL * 2048 * 7168);
 }
@@ -161,14 +159,13 @@ TEST_P(ScaledSpectrum, IsThatOfTheProductInEveryStorage) {
         SCOPED_TRACE(encoding.label + " " + std::to_string(rows) + (turned ? " turned" : ""));
         const std::vector<double> scale = some_scale(turned ? rows : cols);
         const FloatMatrix product = scaled(stored.decoded, scale, turned);
-        measure::MeasureOptions options = with_mode(measure::Mode::kStrict);
+        MeasureOptions options = with_mode(SpectrumMode::kStrict);
         options.sign_flip_draws = 1;
-        const auto input =
-            measure::make_scaled_input(measure::make_memory_input(stored.view, turned, 9), scale);
-        measure::MatrixInput* const batch[] = {input.get()};
-        std::vector<measure::MatrixReport> reports(1);
+        const auto input = make_scaled_input(make_memory_input(stored.view, turned, 9), scale);
+        MatrixInput* const batch[] = {input.get()};
+        std::vector<MatrixReport> reports(1);
         backend_->measure(batch, options, 0, reports);
-        ASSERT_EQ(reports[0].status, measure::Status::kMeasured) << reports[0].reason;
+        ASSERT_EQ(reports[0].status, MatrixStatus::kMeasured) << reports[0].reason;
         const auto reference = reference_singular_values(product);
         ASSERT_EQ(reports[0].sigma.size(), reference.size());
         for (std::size_t i = 0; i < reference.size(); ++i) {
@@ -194,8 +191,8 @@ TEST_P(ScaledSpectrum, IsThatOfTheProductInEveryStorage) {
 
 TEST_P(ScaledSpectrum, OfABatchBelongsToItsMatrices) {
   std::vector<std::unique_ptr<Stored>> stored;
-  std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-  std::vector<measure::MatrixInput*> batch;
+  std::vector<std::unique_ptr<MatrixInput>> inputs;
+  std::vector<MatrixInput*> batch;
   std::vector<double> first;
   for (std::uint64_t i = 0; i < 10; ++i) {  // more than a back end holds at a time
     stored.push_back(std::make_unique<Stored>(gaussian_matrix(16, 32, 100 + i),
@@ -203,14 +200,13 @@ TEST_P(ScaledSpectrum, OfABatchBelongsToItsMatrices) {
     std::vector<double> scale(32, 1.0);
     scale[i] = 1000.0;
     first.push_back(reference_singular_values(scaled(stored[i]->decoded, scale, false))[0]);
-    inputs.push_back(
-        measure::make_scaled_input(measure::make_memory_input(stored[i]->view), scale));
+    inputs.push_back(make_scaled_input(make_memory_input(stored[i]->view), scale));
     batch.push_back(inputs.back().get());
   }
-  std::vector<measure::MatrixReport> reports(batch.size());
+  std::vector<MatrixReport> reports(batch.size());
   backend_->measure(batch, {}, 0, reports);
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    ASSERT_EQ(reports[i].status, measure::Status::kMeasured) << reports[i].reason;
+    ASSERT_EQ(reports[i].status, MatrixStatus::kMeasured) << reports[i].reason;
     EXPECT_NEAR(reports[i].sigma[0], first[i], 1e-4 * first[i]);
   }
 }

@@ -17,16 +17,13 @@
 namespace vindex::test::sigma_error_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-
 class SigmaError : public BackendTest {
  protected:
   /// Error of the worst value over what is answered for.
   double ratio_of(const FloatMatrix& matrix, const std::vector<double>& reference,
-                  const measure::MeasureOptions& options) {
+                  const MeasureOptions& options) {
     const MatrixReport report = measure_floats(matrix, options);
-    EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     EXPECT_GT(report.sigma_error, 0.0);
     EXPECT_EQ(report.reason.find("refutes"), std::string::npos) << "a false alarm";
     double worst = 0.0;
@@ -47,7 +44,7 @@ TEST_P(SigmaError, IsNeverExceededByAFirstRoute) {
     const ErrorCase& one = cases[i];
     const FloatMatrix matrix = one.make();
     const auto reference = reference_singular_values(matrix);
-    const double ratio = ratio_of(matrix, reference, with_mode(Mode::kDefault, false));
+    const double ratio = ratio_of(matrix, reference, with_mode(SpectrumMode::kDefault, false));
     EXPECT_LE(ratio, 1.0) << one.kind << ", " << one.profile;
     worst = std::max(worst, ratio);
     sum += ratio;
@@ -72,7 +69,7 @@ TEST_P(SigmaError, IsNotExceededInFastOrDefaultBeyondTheSizesOfFloat64) {
     }
     const FloatMatrix matrix = one.make();
     const auto reference = reference_singular_values(matrix);
-    for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+    for (const SpectrumMode mode : {SpectrumMode::kFast, SpectrumMode::kDefault}) {
       EXPECT_LE(ratio_of(matrix, reference, with_mode(mode)), 1.0)
           << one.kind << ", " << one.profile;
     }
@@ -90,7 +87,7 @@ TEST_P(SigmaError, IsNotExceededInStrictWhereLinesAreOrthogonal) {
     }
     const FloatMatrix matrix = one.make();
     const auto reference = reference_singular_values(matrix);
-    EXPECT_LE(ratio_of(matrix, reference, with_mode(Mode::kStrict)), 1.0)
+    EXPECT_LE(ratio_of(matrix, reference, with_mode(SpectrumMode::kStrict)), 1.0)
         << one.kind << ", " << one.profile;
     ++count;
   }
@@ -108,8 +105,8 @@ TEST_P(SigmaError, IsNotExceededByLinesThatAreTurnedInBlocks) {
       continue;
     }
     const FloatMatrix matrix = one.make();
-    const double ratio =
-        ratio_of(matrix, reference_singular_values(matrix), with_mode(Mode::kDefault, false));
+    const double ratio = ratio_of(matrix, reference_singular_values(matrix),
+                                  with_mode(SpectrumMode::kDefault, false));
     EXPECT_LE(ratio, 1.0) << one.profile;
     ++count;
   }
@@ -126,22 +123,23 @@ TEST_P(SigmaError, TheBiasOfTheDiagonalIsNotGivenToOtherEntries) {
     }
   }
   const auto reference = reference_singular_values(matrix);
-  EXPECT_LE(ratio_of(matrix, reference, with_mode(Mode::kDefault, false)), 0.5);
+  EXPECT_LE(ratio_of(matrix, reference, with_mode(SpectrumMode::kDefault, false)), 0.5);
 }
 
 /// Holds what a back end, whose kernel is called `name`, states of a matrix.
-void expect_stated(measure::Backend& backend, const char* name, const StoredLaw& matrix,
+void expect_stated(Backend& backend, const char* name, const StoredLaw& matrix,
                    const std::string& what) {
   const auto reference = reference_singular_values(matrix.decoded);
-  for (const Mode mode : {Mode::kDefault, Mode::kFast, Mode::kStrict}) {
-    const auto input = measure::make_memory_input(matrix.stored.view());
-    measure::MatrixInput* const batch[] = {input.get()};
+  for (const SpectrumMode mode :
+       {SpectrumMode::kDefault, SpectrumMode::kFast, SpectrumMode::kStrict}) {
+    const auto input = make_memory_input(matrix.stored.view());
+    MatrixInput* const batch[] = {input.get()};
     std::vector<MatrixReport> out(1);
     backend.measure(batch, with_mode(mode, false), 0, out);
-    ASSERT_EQ(out[0].status, measure::Status::kMeasured) << out[0].reason;
+    ASSERT_EQ(out[0].status, MatrixStatus::kMeasured) << out[0].reason;
     const LawError error = law_error(out[0].sigma, reference, out[0].sigma_error);
     EXPECT_LE(error.of_stated, 1.0) << what << ", " << name << ", " << out[0].method;
-    if (mode == Mode::kStrict) {
+    if (mode == SpectrumMode::kStrict) {
       EXPECT_LE(error.of_strict, 1.0) << what << ", " << name;
     }
   }
@@ -196,7 +194,7 @@ TEST_P(SigmaError, IsNotExceededWhereBlocksOfColumnsRoundAlike) {
   }
   const StoredLaw matrix = stored_law(drawn, decode::fp8_block_encoding(128, 128));
   const auto reference = reference_singular_values(matrix.decoded);
-  for (const Mode mode : {Mode::kDefault, Mode::kFast}) {
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kFast}) {
     const MatrixReport report = measure_floats(matrix.decoded, with_mode(mode, false));
     EXPECT_LE(law_error(report.sigma, reference, report.sigma_error).of_stated, 1.0)
         << report.method;
@@ -215,7 +213,7 @@ TEST_P(SigmaError, IsNotExceededByOneRowThatHoldsTheNorm) {
       matrix.at(1100, c) *= 300.0F;
     }
     const auto reference = reference_singular_values(matrix);
-    const MatrixReport report = measure_floats(matrix, with_mode(Mode::kDefault, false));
+    const MatrixReport report = measure_floats(matrix, with_mode(SpectrumMode::kDefault, false));
     EXPECT_LE(law_error(report.sigma, reference, report.sigma_error).of_stated, 1.0) << seed;
   }
 }
@@ -227,7 +225,7 @@ TEST(SigmaErrorOfAConstant, IsNotExceededPlusADiagonalOfDistinctValues) {
     std::int64_t p;
     double constant, first, last;
   };
-  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
+  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitPreference::kNone);
   for (const Case& one :
        {Case{160, 0.3, 100.0, 101.0}, Case{256, 0.01, 1.0, 1.01}, Case{256, 0.3, 100.0, 101.0},
         Case{256, 0.02, 1.0, 2.0}, Case{544, 1.0, 0.5, 1.0}, Case{544, 1.0, 10.0, 20.0}}) {
@@ -240,10 +238,10 @@ TEST(SigmaErrorOfAConstant, IsNotExceededPlusADiagonalOfDistinctValues) {
         matrix.at(i, i) += static_cast<float>(one.first + (one.last - one.first) * share);
       }
       const auto reference = reference_singular_values(matrix);
-      const auto input = measure::make_memory_input(as_encoded(matrix));
-      measure::MatrixInput* const batch[] = {input.get()};
+      const auto input = make_memory_input(as_encoded(matrix));
+      MatrixInput* const batch[] = {input.get()};
       std::vector<MatrixReport> out(1);
-      backend->measure(batch, with_mode(Mode::kDefault, false), 0, out);
+      backend->measure(batch, with_mode(SpectrumMode::kDefault, false), 0, out);
       EXPECT_LE(law_error(out[0].sigma, reference, out[0].sigma_error).of_stated, 1.0)
           << one.p << ", " << one.constant << ", " << one.first << ", " << step << ", "
           << out[0].method;
@@ -264,7 +262,7 @@ TEST_P(SigmaError, StrictKeepsItsPromiseWhereManyValuesLieAtTheEndOfAGram) {
       values[static_cast<std::size_t>(kP - 1 - i)] = 1.0 / (9.6 * kP);
     }
     const FloatMatrix matrix = matrix_with_spectrum(2 * kP, kP, values, 3);
-    const MatrixReport report = measure_floats(matrix, with_mode(Mode::kStrict));
+    const MatrixReport report = measure_floats(matrix, with_mode(SpectrumMode::kStrict));
     const LawError error =
         law_error(report.sigma, reference_singular_values(matrix), report.sigma_error);
     EXPECT_LE(error.of_strict, 1.0) << report.method;

@@ -4,6 +4,7 @@
 #include "core/philox.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/cpu_tiles.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <gtest/gtest.h>
@@ -76,8 +77,8 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
     FloatMatrix flipped = matrix;
     cpu::flip_signs(flipped.values.data(), 60, 400, 400,
                     {.key = kKey, .transposed = turned, .whole_rows = 60, .whole_cols = 400});
-    for (const measure::Mode mode : {measure::Mode::kDefault, measure::Mode::kStrict}) {
-      measure::MeasureOptions options = with_mode(mode);
+    for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
+      MeasureOptions options = with_mode(mode);
       options.sign_flip_draws = 1;
       const auto report = measure_floats(matrix, options, 0, turned, kKey);
       const auto reference = reference_singular_values(flipped);
@@ -97,8 +98,8 @@ TEST_P(SignFlipNull, SpectrumOfTheFlippedMatrix) {
 /// definition, measured as any other matrix.
 TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
   const FloatMatrix matrix = spiked_matrix(is_emulated() ? 66 : 72, 100, 3, 4.0, 43);
-  for (const measure::Mode mode : {measure::Mode::kDefault, measure::Mode::kFast}) {
-    measure::MeasureOptions options = with_mode(mode);
+  for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kFast}) {
+    MeasureOptions options = with_mode(mode);
     options.sign_flip_draws = is_emulated() ? 2 : 4;
     const auto draws = static_cast<std::uint32_t>(options.sign_flip_draws);
     const auto report = measure_floats(matrix, options, 0, false, kKey);
@@ -114,22 +115,22 @@ TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
       // A draw keeps the first route too, and its median is no part of what that loses here.
       plain.tail_reliable = true;
       std::string reason;
-      const auto wanted = measure::derive_metrics(matrix.rows, 100, plain, mode, reason);
-      const measure::SignFlipDraw& draw = report.sign_flip->draws[number];
-      for (std::size_t k = 0; k < measure::kVarAtK.size(); ++k) {
+      const auto wanted = statistics::derive_metrics(matrix.rows, 100, plain, mode, reason);
+      const SignFlipDraw& draw = report.sign_flip->draws[number];
+      for (std::size_t k = 0; k < kVarAtK.size(); ++k) {
         if (std::isnan(wanted.var_at_k[k])) {
           EXPECT_TRUE(std::isnan(draw.var_at_k[k])) << k;
         } else {
           EXPECT_NEAR(draw.var_at_k[k], wanted.var_at_k[k], 2e-6 * wanted.var_at_k[k]);
         }
       }
-      EXPECT_NEAR(draw.stable_rank, wanted[measure::Metric::kStableRank], 1e-4);
-      if (mode == measure::Mode::kFast) {
+      EXPECT_NEAR(draw.stable_rank, wanted[statistics::Metric::kStableRank], 1e-4);
+      if (mode == SpectrumMode::kFast) {
         EXPECT_TRUE(std::isnan(draw.effective_rank));
         EXPECT_TRUE(std::isnan(draw.mp_outliers));
       } else {
-        EXPECT_NEAR(draw.effective_rank, wanted[measure::Metric::kEffectiveRank], 1e-3);
-        EXPECT_EQ(draw.mp_outliers, wanted[measure::Metric::kMpOutliers]);
+        EXPECT_NEAR(draw.effective_rank, wanted[statistics::Metric::kEffectiveRank], 1e-3);
+        EXPECT_EQ(draw.mp_outliers, wanted[statistics::Metric::kMpOutliers]);
       }
     }
     EXPECT_NE(report.sign_flip->draws[0].stable_rank, report.sign_flip->draws[1].stable_rank);
@@ -146,18 +147,18 @@ TEST_P(SignFlipNull, EveryDrawIsTheMatrixOfItsSigns) {
 
 TEST(SignFlip, NoiseLiesAmongItsDrawsAndASpikeDoesNot) {
   const auto backend = cpu::make_cpu_backend(1);
-  measure::MeasureOptions options = with_mode(measure::Mode::kDefault);
+  MeasureOptions options = with_mode(SpectrumMode::kDefault);
   options.sign_flip_draws = 12;
   const auto z_of = [&](const FloatMatrix& matrix) {
-    const auto input = measure::make_memory_input(as_encoded(matrix), false, kKey);
-    measure::MatrixInput* const pointer = input.get();
-    measure::MatrixReport report;
+    const auto input = make_memory_input(as_encoded(matrix), false, kKey);
+    MatrixInput* const pointer = input.get();
+    MatrixReport report;
     backend->measure({&pointer, 1}, options, 0, {&report, 1});
     std::string reason;
-    const auto values =
-        measure::derive_metrics(matrix.rows, matrix.cols, report, measure::Mode::kDefault, reason);
-    return measure::summarise_sign_flips(*report.sign_flip, values, report.sigma,
-                                         std::min(matrix.rows, matrix.cols));
+    const auto values = statistics::derive_metrics(matrix.rows, matrix.cols, report,
+                                                   SpectrumMode::kDefault, reason);
+    return statistics::summarise_sign_flips(*report.sign_flip, values, report.sigma,
+                                            std::min(matrix.rows, matrix.cols));
   };
   const auto noise = z_of(gaussian_matrix(64, 160, 5));
   for (const auto& spread : {noise.var_at_k_spread[0], noise.var_at_k_spread[4], noise.stable_rank,
@@ -173,7 +174,7 @@ TEST(SignFlip, NoiseLiesAmongItsDrawsAndASpikeDoesNot) {
 }
 
 TEST_P(SignFlipNull, AZeroMatrixAndAWeightThatIsNotFinite) {
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.sign_flip_draws = 2;
   FloatMatrix matrix{20, 30, std::vector<float>(600, 0.0F)};
   const auto zero = measure_floats(matrix, options);

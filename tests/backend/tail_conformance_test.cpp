@@ -13,11 +13,6 @@
 namespace vindex::test::tail_conformance_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
-using measure::Status;
-
 /// A slowly falling bulk, outliers above, p / 32 values far below.
 std::vector<double> trained_values(std::int64_t p, double condition) {
   std::vector<double> values;
@@ -37,7 +32,7 @@ std::vector<double> trained_values(std::int64_t p, double condition) {
 
 class TailConformance : public BackendTest {
  protected:
-  MeasureOptions options(Mode mode = Mode::kDefault) const {
+  MeasureOptions options(SpectrumMode mode = SpectrumMode::kDefault) const {
     MeasureOptions out = with_mode(mode);
     out.svd_route = GetParam().starts_with("cpu") ? "auto" : "two-stage";
     return out;
@@ -47,7 +42,7 @@ class TailConformance : public BackendTest {
 
   MatrixReport expect_promise(const FloatMatrix& matrix, const MeasureOptions& with) {
     const MatrixReport report = measure_floats(matrix, with);
-    EXPECT_EQ(report.status, Status::kMeasured) << report.reason;
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     const auto reference = reference_singular_values(matrix);
     double worst = 0.0;
     for (std::size_t i = 0; i < reference.size(); ++i) {
@@ -58,7 +53,7 @@ class TailConformance : public BackendTest {
     EXPECT_TRUE(std::is_sorted(report.sigma.rbegin(), report.sigma.rend()));
     EXPECT_TRUE(report.tail_reliable);
     const double strict = 50.0 * static_cast<double>(reference.size()) * 0x1p-52 * reference[0];
-    if (reference.back() < 4e-5 * reference[0] || with.mode == Mode::kStrict) {
+    if (reference.back() < 4e-5 * reference[0] || with.mode == SpectrumMode::kStrict) {
       EXPECT_NEAR(report.sigma.back(), reference.back(), strict) << "decided as in strict";
     }
     std::printf("%lld x %lld %-28s error %.1e, answers for %.1e of s_1, smallest to %.1e\n",
@@ -111,7 +106,7 @@ TEST_P(TailConformance, WhatATailCannotHoldEscalates) {
 TEST_P(TailConformance, StrictFindsItsTailToo) {
   constexpr std::int64_t kP = 132;
   const FloatMatrix matrix = matrix_with_spectrum(kP + 40, kP, trained_values(kP, 2e4), 5);
-  const MatrixReport report = expect_promise(matrix, options(Mode::kStrict));
+  const MatrixReport report = expect_promise(matrix, options(SpectrumMode::kStrict));
   // Of the band, or on the CPU of a triangle.
   const std::string way = is_float32_first() ? "gram64+band64+band64+" : "+band64+";
   EXPECT_NE(report.method.find(way), std::string::npos) << report.method;

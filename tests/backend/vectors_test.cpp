@@ -10,14 +10,11 @@
 namespace vindex::test::vectors_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-
 class Vectors : public BackendTest {
  protected:
-  void expect_triplets(const FloatMatrix& logical, std::int32_t wanted, Mode mode, bool turned,
-                       double tolerance) {
-    measure::MeasureOptions options = with_mode(mode);
+  void expect_triplets(const FloatMatrix& logical, std::int32_t wanted, SpectrumMode mode,
+                       bool turned, double tolerance) {
+    MeasureOptions options = with_mode(mode);
     options.vectors = wanted;
     if (is_emulated() && std::min(logical.rows, logical.cols) > 200) {
       options.svd_route = "library";  // the emulation of tensor cores is slow
@@ -25,7 +22,7 @@ class Vectors : public BackendTest {
     const MatrixReport report =
         measure_floats(turned ? transposed(logical) : logical, options, 0, turned);
     ASSERT_TRUE(report.vectors.has_value());
-    const measure::SingularVectors& vectors = *report.vectors;
+    const SingularVectors& vectors = *report.vectors;
     const auto reference = reference_singular_values(logical);
     const auto count = std::min<std::int64_t>(wanted, std::min(logical.rows, logical.cols));
     ASSERT_EQ(vectors.count, count);
@@ -94,8 +91,8 @@ class Vectors : public BackendTest {
 TEST_P(Vectors, TripletsOfSmallMatricesInEveryOrientation) {
   for (const bool wide : {false, true}) {
     for (const bool turned : {false, true}) {
-      expect_triplets(spiked_matrix(wide ? 60 : 140, wide ? 140 : 60, 3, 3.0, 1), 8, Mode::kDefault,
-                      turned, 1e-6);
+      expect_triplets(spiked_matrix(wide ? 60 : 140, wide ? 140 : 60, 3, 3.0, 1), 8,
+                      SpectrumMode::kDefault, turned, 1e-6);
     }
   }
 }
@@ -105,13 +102,14 @@ TEST_P(Vectors, TripletsOfLargerMatricesByIteration) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = 1.0 / std::sqrt(1.0 + static_cast<double>(i));
   }
-  expect_triplets(matrix_with_spectrum(530, 700, values, 2), 20, Mode::kDefault, false, 2e-5);
-  expect_triplets(gaussian_matrix(700, 530, 3), 10, Mode::kFast, false, 2e-5);
+  expect_triplets(matrix_with_spectrum(530, 700, values, 2), 20, SpectrumMode::kDefault, false,
+                  2e-5);
+  expect_triplets(gaussian_matrix(700, 530, 3), 10, SpectrumMode::kFast, false, 2e-5);
 }
 
 TEST_P(Vectors, NoMoreThanTheShortSideAndNoneOfAZeroMatrix) {
-  expect_triplets(gaussian_matrix(7, 4, 5), 10, Mode::kStrict, false, 1e-6);
-  measure::MeasureOptions options;
+  expect_triplets(gaussian_matrix(7, 4, 5), 10, SpectrumMode::kStrict, false, 1e-6);
+  MeasureOptions options;
   options.vectors = 3;
   const FloatMatrix zero{5, 9, std::vector<float>(45, 0.0F)};
   const MatrixReport report = measure_floats(zero, options);

@@ -13,29 +13,26 @@
 namespace vindex::test::whole_reduction_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::Mode;
-
 class WholeReduction : public BackendTest {
  protected:
   void expect_within_promises(const char* name, const FloatMatrix& matrix,
                               std::initializer_list<const char*> routes) {
     const std::vector<double> reference = reference_singular_values(matrix);
     const double largest = reference.front();
-    const bool is_modest = reference.back() * measure::kModestCondition >= largest;
+    const bool is_modest = reference.back() * statistics::kModestCondition >= largest;
     for (const char* const route : routes) {
       SCOPED_TRACE(std::string(name) + " by " + route);
-      measure::MeasureOptions options = with_mode(Mode::kDefault);
+      MeasureOptions options = with_mode(SpectrumMode::kDefault);
       options.svd_route = route;
       const MatrixReport report = measure_floats(matrix, options);
-      ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+      ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
       EXPECT_EQ(report.method, "gram32+band32+cuda");
       double share = 0.0;
       double stated = 0.0;
       for (std::size_t i = 0; i < reference.size(); ++i) {
         const double error = std::abs(report.sigma[i] - reference[i]);
-        share =
-            std::max(share, error / measure::promised_error(i, reference[i], largest, is_modest));
+        share = std::max(share,
+                         error / statistics::promised_error(i, reference[i], largest, is_modest));
         stated = std::max(stated, error / report.sigma_error);
       }
       std::printf("%s by %s: %.3f of the promise, %.3f of what is stated\n", name, route, share,
@@ -49,7 +46,7 @@ class WholeReduction : public BackendTest {
   /// deferred updates leaves 0.28 of the relative promises of such spectra, one by multiply-add
   /// 0.42 (tests/kernels/band/deferred_accuracy_long_test.cpp).
   void expect_float64_stages(const FloatMatrix& matrix) {
-    measure::MeasureOptions options = with_mode(Mode::kDefault);
+    MeasureOptions options = with_mode(SpectrumMode::kDefault);
     options.svd_route = "two-stage";
     const MatrixReport report = measure_floats(matrix, options);
     options.svd_route = "two-stage+kernels-former";
@@ -58,7 +55,7 @@ class WholeReduction : public BackendTest {
     EXPECT_NEAR(report.sigma_error, former.sigma_error, 1e-2 * former.sigma_error);
     const std::vector<double> reference = reference_singular_values(matrix);
     for (std::size_t i = 0; i < reference.size(); ++i) {
-      EXPECT_NEAR(report.sigma[i], reference[i], 0.5 * measure::kDefaultError * reference[0]);
+      EXPECT_NEAR(report.sigma[i], reference[i], 0.5 * statistics::kDefaultError * reference[0]);
     }
   }
 };

@@ -19,12 +19,8 @@
 namespace vindex::test::workspace_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
-
 /// Bytes that must be fetched: each slab replaces the one before, which is overwritten.
-class StreamedInput final : public measure::MatrixInput {
+class StreamedInput final : public MatrixInput {
  public:
   explicit StreamedInput(const decode::EncodedMatrix& matrix) : matrix_(matrix) {}
   const decode::Encoding& encoding() const override { return *matrix_.encoding; }
@@ -65,9 +61,9 @@ class StreamedInput final : public measure::MatrixInput {
   int fetches_ = 0;
 };
 
-MatrixReport measure_one(measure::Backend& backend, measure::MatrixInput& input,
-                         const MeasureOptions& options, std::uint64_t limit) {
-  measure::MatrixInput* const batch[] = {&input};
+MatrixReport measure_one(Backend& backend, MatrixInput& input, const MeasureOptions& options,
+                         std::uint64_t limit) {
+  MatrixInput* const batch[] = {&input};
   std::vector<MatrixReport> out(1);
   backend.measure(batch, options, limit, out);
   return out[0];
@@ -111,13 +107,14 @@ TEST(CpuMemory, StreamedInputsGiveTheBitsOfInputsInMemory) {
     const FloatMatrix matrix = gaussian_matrix(wide ? 70 : 2900, wide ? 2900 : 70, 1);
     const Bf16Matrix half(matrix);
     for (const auto& view : {as_encoded(matrix), half.view}) {
-      for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
+      for (const SpectrumMode mode :
+           {SpectrumMode::kDefault, SpectrumMode::kStrict, SpectrumMode::kFast}) {
         MeasureOptions options = with_mode(mode);
         options.sign_flip_draws = 2;
-        const auto memory = measure::make_memory_input(view, false, 99);
+        const auto memory = make_memory_input(view, false, 99);
         const MatrixReport expected = measure_one(*backend, *memory, options, 0);
-        const std::uint64_t least = backend->workspace_bytes(
-            *view.encoding, view.rows, view.cols, options, measure::InputBytes::kStreamedLeast);
+        const std::uint64_t least = backend->workspace_bytes(*view.encoding, view.rows, view.cols,
+                                                             options, InputBytes::kStreamedLeast);
         for (const std::uint64_t limit : {least, least + 500'000, std::uint64_t{0}}) {
           StreamedInput streamed(view);
           const MatrixReport report = measure_one(*backend, streamed, options, limit);
@@ -145,12 +142,12 @@ TEST(CpuMemory, SumsInGroupsDoNotDependOnHowMuchIsRead) {
     const FloatMatrix matrix = wide ? transposed(tall) : tall;
     const Bf16Matrix half(matrix);
     for (const auto& view : {as_encoded(matrix), half.view}) {
-      const MeasureOptions options = with_mode(Mode::kDefault);
-      const auto memory = measure::make_memory_input(view, false, 99);
+      const MeasureOptions options = with_mode(SpectrumMode::kDefault);
+      const auto memory = make_memory_input(view, false, 99);
       const MatrixReport expected = measure_one(*backend, *memory, options, 0);
       EXPECT_EQ(expected.method.substr(0, 13), "gram32+band64") << expected.method;
-      const std::uint64_t least = backend->workspace_bytes(
-          *view.encoding, view.rows, view.cols, options, measure::InputBytes::kStreamedLeast);
+      const std::uint64_t least = backend->workspace_bytes(*view.encoding, view.rows, view.cols,
+                                                           options, InputBytes::kStreamedLeast);
       for (const std::uint64_t limit : {least, std::uint64_t{0}}) {
         StreamedInput streamed(view);
         EXPECT_EQ(measure_one(*backend, streamed, options, limit).sigma, expected.sigma);
@@ -182,7 +179,8 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
         matrix_with_spectrum(700, 530, with_tail(530, 33), 8), gaussian_matrix(545, 545, 9),
         matrix_with_spectrum(2200, 544, falling(544, 3e-3), 10),
         matrix_with_spectrum(2200, 544, falling(544, 1.5e-3), 11)}) {
-    for (const Mode mode : {Mode::kDefault, Mode::kStrict, Mode::kFast}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kDefault, SpectrumMode::kStrict, SpectrumMode::kFast}) {
       for (const std::int32_t vectors : {0, 4, 60}) {
         MeasureOptions options = with_mode(mode);
         options.vectors = vectors;
@@ -200,14 +198,14 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
           cpu::Workspace workspace(0);
           MatrixReport report;
           cpu::measure_on_cpu(input, plan, options, workspace, report);
-          EXPECT_EQ(report.status, measure::Status::kMeasured);
+          EXPECT_EQ(report.status, MatrixStatus::kMeasured);
           EXPECT_LE(workspace.peak_bytes() + input.largest_slab(),
                     plan.workspace_bytes - plan.library_bytes)
               << matrix.rows << " x " << matrix.cols << " mode " << static_cast<int>(mode)
               << " vectors " << vectors << " by " << report.method;
         }
         // Bytes that are held need neither slabs nor a decoded copy.
-        const auto held = measure::make_memory_input(as_encoded(matrix), false, 99);
+        const auto held = make_memory_input(as_encoded(matrix), false, 99);
         request.in_memory = true;
         request.workspace_limit = 0;
         const cpu::SvdPlan plan = cpu::plan_svd(request);
@@ -224,10 +222,9 @@ TEST(CpuMemory, NoCallTakesMoreThanItAnnounced) {
 TEST(CpuMemory, AHeldMatrixIsNotReservedTwice) {
   const auto backend = cpu::make_cpu_backend(1);
   const auto encoding = decode::plain_encoding(decode::ElementType::kBF16);
-  const auto bytes = [&](measure::InputBytes input) {
+  const auto bytes = [&](InputBytes input) {
     return backend->workspace_bytes(encoding, 2048, 7168, {}, input);
   };
-  using measure::InputBytes;
   EXPECT_GE(bytes(InputBytes::kStreamed), bytes(InputBytes::kHeld) + 4ULL * 2048 * 7168);
   EXPECT_LT(bytes(InputBytes::kHeld), bytes(InputBytes::kStreamedLeast));
   EXPECT_LT(bytes(InputBytes::kStreamedLeast), bytes(InputBytes::kStreamed));
@@ -236,7 +233,7 @@ TEST(CpuMemory, AHeldMatrixIsNotReservedTwice) {
 TEST(CpuMemory, TooSmallALimitIsOutOfMemory) {
   const auto backend = cpu::make_cpu_backend(1);
   const FloatMatrix matrix = gaussian_matrix(100, 60, 1);
-  const auto input = measure::make_memory_input(as_encoded(matrix));
+  const auto input = make_memory_input(as_encoded(matrix));
   EXPECT_THROW(measure_one(*backend, *input, {}, 1000), OutOfMemory);
 }
 
@@ -258,9 +255,10 @@ TEST(CpuThreads, ConcurrentCallsGiveTheBitsOfOne) {
   EXPECT_EQ(backend->limits().concurrent_calls, 4);
   const FloatMatrix matrices[] = {gaussian_matrix(420, 200, 1), spiked_matrix(150, 500, 4, 3.0, 2),
                                   gaussian_matrix(160, 160, 3), gaussian_matrix(530, 700, 4)};
-  const Mode modes[] = {Mode::kDefault, Mode::kStrict, Mode::kStrict, Mode::kFast};
+  const SpectrumMode modes[] = {SpectrumMode::kDefault, SpectrumMode::kStrict,
+                                SpectrumMode::kStrict, SpectrumMode::kFast};
   const auto run = [&](std::size_t which) {
-    const auto input = measure::make_memory_input(as_encoded(matrices[which]));
+    const auto input = make_memory_input(as_encoded(matrices[which]));
     return measure_one(*backend, *input, with_mode(modes[which]), 0).sigma;
   };
   std::vector<std::vector<double>> expected;
@@ -283,8 +281,8 @@ TEST(CpuThreads, ConcurrentCallsGiveTheBitsOfOne) {
 }
 
 TEST(CpuBackend, SaysWhoComputes) {
-  const auto backend = cpu::make_cpu_backend(0, "", cpu::MatrixUnitWish::kNone);
-  const measure::BackendInfo info = backend->info();
+  const auto backend = cpu::make_cpu_backend(0, "", cpu::MatrixUnitPreference::kNone);
+  const BackendInfo info = backend->info();
   EXPECT_EQ(info.name, "cpu");
   EXPECT_FALSE(info.device.empty());
   ASSERT_EQ(info.libraries.size(), 1U);

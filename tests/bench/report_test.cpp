@@ -14,7 +14,7 @@
 #include <sstream>
 #include <stop_token>
 
-namespace vindex::bench::report_test {
+namespace vindex::throughput::report_test {
 namespace {
 
 Report sample_report() {
@@ -180,4 +180,4 @@ TEST(BenchWeights, SeedsGiveDifferentWeightsAndNamesAreChecked) {
 }
 
 }  // namespace
-}  // namespace vindex::bench::report_test
+}  // namespace vindex::throughput::report_test

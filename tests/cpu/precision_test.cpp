@@ -256,7 +256,7 @@ TEST(FormGram, SaysWhatItSawOfLinesAndOfSumsOfOneSign) {
     const FloatMatrix stored = is_turned ? test::transposed(matrix) : matrix;
     const decode::EncodedMatrix view =
         decode::float32_view(stored.values.data(), stored.rows, stored.cols);
-    const auto input = measure::make_memory_input(view);
+    const auto input = make_memory_input(view);
     const SvdPlan plan = plan_svd({.rows = stored.rows,
                                    .cols = stored.cols,
                                    .encoding = view.encoding,

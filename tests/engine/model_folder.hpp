@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs::testing {
+namespace vindex::commands::testing {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -98,4 +98,4 @@ class ModelFolder {
   vindex::testing::TemporaryFolder folder_;
 };
 
-}  // namespace vindex::jobs::testing
+}  // namespace vindex::commands::testing

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs::norms_job_test {
+namespace vindex::commands::norms_job_test {
 namespace {
 
 using vindex::testing::noise_tensor;
@@ -140,4 +140,4 @@ TEST(AddingAJob, ThePageShowsTheExample) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::norms_job_test
+}  // namespace vindex::commands::norms_job_test

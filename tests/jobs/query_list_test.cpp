@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs::query_list_test {
+namespace vindex::commands::query_list_test {
 namespace {
 
 using testing::error_of;
@@ -75,4 +75,4 @@ TEST(QueryList, MoreThanFourMillionLinesAreRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::query_list_test
+}  // namespace vindex::commands::query_list_test

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs::trace_statistics_test {
+namespace vindex::commands::trace_statistics_test {
 namespace {
 
 constexpr std::int64_t kHidden = 24;
@@ -289,4 +289,4 @@ TEST_F(TraceStatisticsTest, ValuesThatAreNotFiniteAreSaid) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::trace_statistics_test
+}  // namespace vindex::commands::trace_statistics_test

@@ -68,7 +68,7 @@ class ModelOfMatrices {
   testing::GgufBuilder builder_;
 };
 
-measure::Backend& backend() {
+Backend& backend() {
   static const auto kBackend = cpu::make_cpu_backend(2);
   return *kBackend;
 }

@@ -120,12 +120,12 @@ TEST_F(ExportCells, EveryNumberSaysWhatItWasMeasuredFrom) {
   }
   EXPECT_EQ(all["C1"]["measured_from"]["file"], activations);
   EXPECT_EQ(all["C1"]["thresholds"][2]["t"], 0.1);
-  EXPECT_EQ(all["C1"]["thresholds"][2]["median"].get<double>(), measure::quantile(shares, 0.5));
+  EXPECT_EQ(all["C1"]["thresholds"][2]["median"].get<double>(), statistics::quantile(shares, 0.5));
   EXPECT_EQ(all["C2"]["top8_mass"].get<double>(),
             cell_row(run, 0).cells[engine::activations_cell("top8_mass")]);
-  EXPECT_EQ(all["C3"]["median"].get<double>(), measure::quantile(gates, 0.5));
+  EXPECT_EQ(all["C3"]["median"].get<double>(), statistics::quantile(gates, 0.5));
   EXPECT_EQ(all["C4"]["neuron_variance"]["median"].get<double>(),
-            measure::quantile(variances, 0.5));
+            statistics::quantile(variances, 0.5));
   EXPECT_TRUE(all["C4"]["median_var64"].is_number());
   EXPECT_EQ(all["C4"]["neuron_variance"]["layers"], 4);
   EXPECT_EQ(all["C5"]["measured_from"]["file"], cka);

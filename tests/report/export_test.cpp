@@ -63,12 +63,12 @@ TEST_F(Export, CsvHasOneRowPerMatrixAndEveryColumn) {
   const Table rows = read_csv(folder_ / "out.csv");
   ASSERT_EQ(rows.size(), run_.matrices.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const jobs::SpectrumNumbers wanted = sample_numbers(run_, static_cast<std::int64_t>(i));
+    const commands::SpectrumNumbers wanted = sample_numbers(run_, static_cast<std::int64_t>(i));
     EXPECT_EQ(rows[i].at("tensor"), run_.matrices[i].tensor);
     EXPECT_EQ(rows[i].at("status"), "measured");
     EXPECT_EQ(std::stod(rows[i].at("var_at_4")), wanted.values.var_at_k[2]);
     EXPECT_EQ(std::stod(rows[i].at("var_at_4_null")), wanted.nulls.var_at_k[2]);
-    for (const measure::MetricRow& metric : measure::metric_rows()) {
+    for (const statistics::MetricRow& metric : statistics::metric_rows()) {
       const double value = wanted.values[metric.metric];
       const std::string& text = rows[i].at(std::string(metric.name));
       EXPECT_TRUE(std::isnan(value) ? text.empty() : std::stod(text) == value) << metric.name;
@@ -80,7 +80,7 @@ TEST_F(Export, JsonHasTheSameNumbers) {
   report::export_file(file_, "json", folder_ / "out.json");
   const auto document = nlohmann::json::parse(read_file(folder_ / "out.json"));
   ASSERT_EQ(document["matrix"].size(), run_.matrices.size());
-  const jobs::SpectrumNumbers wanted = sample_numbers(run_, 3);
+  const commands::SpectrumNumbers wanted = sample_numbers(run_, 3);
   EXPECT_EQ(document["matrix"][3]["var_at_k"][6].get<double>(), wanted.values.var_at_k[6]);
   EXPECT_EQ(document["matrix"][3]["layer"], 0);
   EXPECT_EQ(document["status"], "complete");
@@ -125,8 +125,8 @@ TEST_F(Export, PhaseFilesGiveQuantilesOverExperts) {
   for (const std::int64_t index : {11, 12, 13}) {
     values.push_back(sample_numbers(run_, index).values.var_at_k[6]);
   }
-  EXPECT_EQ(layer["median_var64"].get<double>(), measure::quantile(values, 0.5));
-  EXPECT_EQ(layer["q25_var64"].get<double>(), measure::quantile(values, 0.25));
+  EXPECT_EQ(layer["median_var64"].get<double>(), statistics::quantile(values, 0.5));
+  EXPECT_EQ(layer["q25_var64"].get<double>(), statistics::quantile(values, 0.25));
   EXPECT_EQ(layer["routed"]["gate_proj"]["matrices"].size(), 3U);
   EXPECT_EQ(layer["router"]["router"]["count"], 1);
   const auto phase2 = nlohmann::json::parse(read_file(folder_ / "phases/phase2_router_svd.json"));
@@ -160,7 +160,7 @@ TEST_F(Export, C4OfAMixtureIsOfItsExpertsAlone) {
   EXPECT_EQ(mixture["layers"], 1);
   EXPECT_EQ(mixture["dense_layers_left_out"], 1);
   EXPECT_EQ(mixture["matrices"], "routed experts");
-  EXPECT_EQ(mixture["median_var64"].get<double>(), measure::quantile(values, 0.5));
+  EXPECT_EQ(mixture["median_var64"].get<double>(), statistics::quantile(values, 0.5));
   EXPECT_EQ(mixture["max_var64"], mixture["min_var64"]);
   const auto dense = make_dense(1);
   EXPECT_EQ(dense["layers"], 2);

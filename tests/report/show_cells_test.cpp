@@ -91,7 +91,7 @@ TEST(ShowCka, TellsOfDepthsAndStages) {
   const std::string path = folder / "out.h5";
   write_cells(path, cell_run(FileSchema::kCka));
   const ShownCells shown = read_shown_cells(path);
-  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  const commands::CkaFindings findings = commands::findings_of(shown.beside);
   ASSERT_EQ(findings.matched.size(), 21U);
   EXPECT_EQ(findings.matched[6].depth, 0.3);  // 0.3 x 3 layers: 0.9
   EXPECT_EQ(findings.matched[6].layer_a, 1);
@@ -108,14 +108,14 @@ TEST(ShowCka, NamesTheLayersThatStagesEndWith) {
   auto store = open_run_store(path, run, {}, false);
   for (std::int64_t i = 0; i < 8; ++i) {
     ResultRow row = cell_row(run, i);
-    row.cells[jobs::cka_cell("adjacent_cka")] =
+    row.cells[commands::cka_cell("adjacent_cka")] =
         i == 2 || i == 5 ? 0.3 : 0.95 + 0.001 * static_cast<double>(i);
-    row.cells[jobs::cka_cell("adjacent_cka_se")] = 0.01;
+    row.cells[commands::cka_cell("adjacent_cka_se")] = 0.01;
     store->add(std::move(row));
   }
   store->publish_file();
   const ShownCells shown = read_shown_cells(path);
-  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  const commands::CkaFindings findings = commands::findings_of(shown.beside);
   EXPECT_EQ(findings.stages->count, 3);
   EXPECT_EQ(findings.stage_breaks, (std::vector<std::int32_t>{2, 5}));
   EXPECT_NE(report::cells_text(shown, 80).find("stages of A: 3 (breaks behind layers 2, 5)"),
@@ -132,13 +132,13 @@ TEST(ShowCka, OlderFilesAreReadAndHaveNoStages) {
   auto store = open_run_store(path, run, {}, false);
   for (std::int64_t i = 0; i < 4; ++i) {
     ResultRow row = cell_row(run, i);
-    row.arrays[jobs::cka_array("ci_low")] = row.arrays[jobs::cka_array("ci_high")];
+    row.arrays[commands::cka_array("ci_low")] = row.arrays[commands::cka_array("ci_high")];
     store->add(std::move(row));
   }
   store->publish_file();
   EXPECT_TRUE(validate_file(path).empty());
   const ShownCells shown = read_shown_cells(path);
-  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  const commands::CkaFindings findings = commands::findings_of(shown.beside);
   EXPECT_FALSE(findings.stages.has_value());
   EXPECT_EQ(findings.matched.size(), 21U);
   EXPECT_NE(report::cells_text(shown, 80).find("stages of A: not known"), std::string::npos);

@@ -120,7 +120,7 @@ TEST_P(CellFiles, AStoppedRunGoesOn) {
     EXPECT_EQ(store->done(), (std::vector<bool>{true, false, true, false}));
     ResultRow failed;
     failed.index = 1;
-    failed.status = measure::Status::kFailed;
+    failed.status = MatrixStatus::kFailed;
     failed.reason = "a read error";
     failed.error_class = "74";
     store->add(failed);

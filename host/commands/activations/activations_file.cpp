@@ -11,7 +11,7 @@
 #include <cmath>
 #include <string_view>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -99,4 +99,4 @@ results::Schema activations_schema() {
           .summarise = activations_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -17,7 +17,7 @@
 #include <numbers>
 #include <optional>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -36,17 +36,16 @@ std::int64_t step_of(const model::MatrixRecord& record) {
   return engine::activations_step(record.encoding, record.cols);
 }
 
-measure::ActivationLaw law_of(const model::MatrixRecord& record) {
-  return record.role == model::kHiddenRole ? measure::ActivationLaw::kGaussian
-                                           : measure::ActivationLaw::kProduct;
+statistics::ActivationLaw law_of(const model::MatrixRecord& record) {
+  return record.role == model::kHiddenRole ? statistics::ActivationLaw::kGaussian
+                                           : statistics::ActivationLaw::kProduct;
 }
 
 }  // namespace
 
 ActivationsJob::ActivationsJob(model::Dump dump, std::optional<engine::OpenModel> model,
                                std::vector<ActivationLayer> layers,
-                               std::vector<std::unique_ptr<measure::Backend>> backends,
-                               bool covariance)
+                               std::vector<std::unique_ptr<Backend>> backends, bool covariance)
     : dump_(std::move(dump)),
       model_(std::move(model)),
       views_({{&dump_.files, &dump_.index}}),
@@ -95,8 +94,8 @@ engine::RowFacts ActivationsJob::facts(std::int64_t row) const {
   return facts;
 }
 
-engine::Lanes ActivationsJob::lanes() const {
-  engine::Lanes lanes{.calls = {}, .batch = 1, .held = 1};
+engine::WorkerLayout ActivationsJob::worker_layout() const {
+  engine::WorkerLayout lanes{.calls = {}, .batch = 1, .held = 1};
   for (const auto& backend : backends_) {
     lanes.calls.push_back(std::min<std::int32_t>(backend->limits().concurrent_calls,
                                                  static_cast<std::int32_t>(layers_.size())));
@@ -107,12 +106,12 @@ engine::Lanes ActivationsJob::lanes() const {
 /// What a call may use where a back end takes several.
 std::int32_t ActivationsJob::threads_of_one(std::size_t device) const {
   const std::int32_t calls = backends_[device]->limits().concurrent_calls;
-  return std::max(1, calls / lanes().calls[device]);
+  return std::max(1, calls / worker_layout().calls[device]);
 }
 
 std::vector<engine::RowWork> ActivationsJob::works(const std::vector<std::int64_t>& rows) const {
   constexpr std::uint64_t kRowBytes = 1000;
-  const measure::Backend& backend = *backends_.front();
+  const Backend& backend = *backends_.front();
   const std::int32_t threads = threads_of_one(0);
   std::vector<engine::RowWork> works;
   for (const std::int64_t row : rows) {
@@ -153,14 +152,14 @@ std::vector<engine::RowWork> ActivationsJob::works(const std::vector<std::int64_
   return works;
 }
 
-std::unique_ptr<measure::StagingBuffer> ActivationsJob::make_staging(std::size_t bytes) {
+std::unique_ptr<StagingBuffer> ActivationsJob::make_staging(std::size_t bytes) {
   return backends_.front()->make_staging(bytes);
 }
 
 void ActivationsJob::add_logits(engine::UnitStream& unit, results::ResultRow& row) const {
-  measure::MatrixInput& input = *unit.input(0);
+  MatrixInput& input = *unit.input(0);
   const auto vocabulary = static_cast<std::size_t>(input.cols());
-  measure::LogitStatistics statistics;
+  statistics::LogitStatistics statistics;
   std::int64_t left_out = 0;
   engine::for_each_slab(input, 1, [&](const auto& /*slab*/, std::span<const float> values) {
     for (std::size_t first = 0; first < values.size(); first += vocabulary) {
@@ -173,7 +172,7 @@ void ActivationsJob::add_logits(engine::UnitStream& unit, results::ResultRow& ro
                          input.rows()));
   }
   if (statistics.tokens() == 0) {
-    row.status = measure::Status::kNotFinite;
+    row.status = MatrixStatus::kNotFinite;
     return;
   }
   row.cells[activations_cell("tokens_left_out")] = static_cast<double>(left_out);
@@ -184,9 +183,8 @@ void ActivationsJob::add_logits(engine::UnitStream& unit, results::ResultRow& ro
   row.cells[activations_cell("output_entropy_null")] = std::log(entries);
 }
 
-void ActivationsJob::add_gates(engine::UnitStream& unit, measure::Backend& backend,
-                               std::int32_t threads, std::int64_t number,
-                               results::ResultRow& row) const {
+void ActivationsJob::add_gates(engine::UnitStream& unit, Backend& backend, std::int32_t threads,
+                               std::int64_t number, results::ResultRow& row) const {
   const ActivationLayer& layer = layers_[static_cast<std::size_t>(number)];
   const std::size_t first = unit.size() - layer.gates.size();
   double adjacent = 0.0;
@@ -233,8 +231,8 @@ void ActivationsJob::add_gates(engine::UnitStream& unit, measure::Backend& backe
     }
     return;
   }
-  if (row.status == measure::Status::kNotFinite) {
-    row.status = measure::Status::kMeasured;  // of the weights there are numbers
+  if (row.status == MatrixStatus::kNotFinite) {
+    row.status = MatrixStatus::kMeasured;  // of the weights there are numbers
   }
   const auto count = static_cast<double>(counted);
   const auto d = static_cast<double>(width);
@@ -249,12 +247,12 @@ void ActivationsJob::add_gates(engine::UnitStream& unit, measure::Backend& backe
 
 void ActivationsJob::process(engine::UnitStream& unit, std::size_t device, engine::RowSink& rows) {
   const std::int64_t number = unit.unit->rows.front();
-  measure::Backend& backend = *backends_[device];
+  Backend& backend = *backends_[device];
   const std::int32_t threads = threads_of_one(device);
   results::ResultRow row;
   const char* side = "dump: ";
   try {
-    row.status = measure::Status::kMeasured;
+    row.status = MatrixStatus::kMeasured;
     row.method = "float64+" + backend.info().name;
     row.cells = results::empty_cells(kActivationsTable);
     row.arrays.resize(kActivationsArrays.size());
@@ -288,4 +286,4 @@ void ActivationsJob::process(engine::UnitStream& unit, std::size_t device, engin
   rows.push(std::move(row));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What one row is made of.
 struct ActivationLayer {
@@ -29,14 +29,14 @@ class ActivationsJob final : public engine::Job {
   /// `covariance`: effective_rank is asked for.
   ActivationsJob(model::Dump dump, std::optional<engine::OpenModel> model,
                  std::vector<ActivationLayer> layers,
-                 std::vector<std::unique_ptr<measure::Backend>> backends, bool covariance);
+                 std::vector<std::unique_ptr<Backend>> backends, bool covariance);
 
   const engine::ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(layers_.size()); }
   engine::RowFacts facts(std::int64_t row) const override;
   std::vector<engine::RowWork> works(const std::vector<std::int64_t>& rows) const override;
-  engine::Lanes lanes() const override;
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  engine::WorkerLayout worker_layout() const override;
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override;
   void process(engine::UnitStream& unit, std::size_t device, engine::RowSink& rows) override;
 
  private:
@@ -45,16 +45,16 @@ class ActivationsJob final : public engine::Job {
   std::vector<engine::MatrixRef> matrices(std::int64_t row) const;
   std::int32_t threads_of_one(std::size_t device) const;
   void add_logits(engine::UnitStream& unit, results::ResultRow& row) const;
-  void add_gates(engine::UnitStream& unit, measure::Backend& backend, std::int32_t threads,
+  void add_gates(engine::UnitStream& unit, Backend& backend, std::int32_t threads,
                  std::int64_t number, results::ResultRow& row) const;
 
   model::Dump dump_;
   std::optional<engine::OpenModel> model_;
   engine::ModelViews views_;
   std::vector<ActivationLayer> layers_;
-  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  std::vector<std::unique_ptr<Backend>> backends_;
   bool covariance_;
-  mutable measure::NullCache nulls_;  ///< thread-safe
+  mutable statistics::NullCache nulls_;  ///< thread-safe
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -17,7 +17,7 @@
 #include <optional>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -84,11 +84,12 @@ model::MatrixRecord record_of_row(const model::Dump& dump, const engine::OpenMod
   return record;
 }
 
-results::RunDescription describe_activations(
-    const ActivationsSettings& settings, const model::Dump& dump, const engine::OpenModel* model,
-    const std::vector<ActivationLayer>& layers,
-    const std::vector<std::unique_ptr<measure::Backend>>& backends,
-    const input::BulkReader& reader) {
+results::RunDescription describe_activations(const ActivationsSettings& settings,
+                                             const model::Dump& dump,
+                                             const engine::OpenModel* model,
+                                             const std::vector<ActivationLayer>& layers,
+                                             const std::vector<std::unique_ptr<Backend>>& backends,
+                                             const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kActivations, settings.dump,
       fmt::format("activations of {}", printable(settings.dump)), settings.run.command);
@@ -122,8 +123,8 @@ results::RunDescription describe_activations(
     run.attributes.push_back({"gates_of", settings.model});
     run.optional_columns = results::optional_names(engine::kActivationsCells);
   }
-  run.scales = {{"threshold", results::ScaleValues(std::vector<double>(measure::kNearZero.begin(),
-                                                                       measure::kNearZero.end()))}};
+  run.scales = {{"threshold", results::ScaleValues(std::vector<double>(
+                                  statistics::kNearZero.begin(), statistics::kNearZero.end()))}};
   for (const ActivationLayer& layer : layers) {
     run.matrices.push_back(record_of_row(dump, model, layer));
   }
@@ -158,4 +159,4 @@ engine::RunOutcome measure_activations(const ActivationsSettings& settings,
   return engine::run_job(std::move(job), std::move(run), hooks);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

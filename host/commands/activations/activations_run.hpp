@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the command line asks for. Of `run` count: output, backend, devices, threads, blas_core,
 /// ram_budget and its source, reading, worker, restart, command, unset_variables.
@@ -25,4 +25,4 @@ struct ActivationsSettings {
 engine::RunOutcome measure_activations(const ActivationsSettings& settings,
                                        const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

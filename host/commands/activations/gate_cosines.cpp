@@ -10,7 +10,7 @@
 #include <stop_token>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr std::int64_t kTile = 1024;
 /// The rows of a gate, each of norm 1.
 class UnitRows {
  public:
-  UnitRows(measure::MatrixInput& gate, const model::FeatureRows& rows)
+  UnitRows(MatrixInput& gate, const model::FeatureRows& rows)
       : width_(gate.transposed() ? gate.rows() : gate.cols()) {
     values_.resize(static_cast<std::size_t>(rows.count) * static_cast<std::size_t>(width_));
     read(gate, rows);
@@ -44,7 +44,7 @@ class UnitRows {
   }
 
  private:
-  void read(measure::MatrixInput& gate, const model::FeatureRows& rows) {
+  void read(MatrixInput& gate, const model::FeatureRows& rows) {
     const auto number = [&](std::int64_t logical) -> std::int64_t {
       const std::int64_t from_first = logical - rows.first;
       const bool is_one =
@@ -115,9 +115,8 @@ double mean_adjacent(const UnitRows& rows, std::int64_t count) {
 
 }  // namespace
 
-GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& rows,
-                         measure::Backend& backend, std::int32_t threads,
-                         const std::stop_token& stop) {
+GateCosines gate_cosines(MatrixInput& gate, const model::FeatureRows& rows, Backend& backend,
+                         std::int32_t threads, const std::stop_token& stop) {
   const UnitRows unit(gate, rows);
   GateCosines out;
   out.rows = rows.count;
@@ -164,7 +163,7 @@ GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& r
 }
 
 std::uint64_t gate_cosines_memory(std::int64_t rows, std::int64_t width, std::int64_t stored_cols,
-                                  const measure::Backend& backend, std::int32_t threads) {
+                                  const Backend& backend, std::int32_t threads) {
   const std::int64_t side = std::min(rows, kTile);
   const auto tile = static_cast<std::uint64_t>(side * side);
   return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(width) * sizeof(float) +
@@ -175,4 +174,4 @@ std::uint64_t gate_cosines_memory(std::int64_t rows, std::int64_t width, std::in
              .host;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

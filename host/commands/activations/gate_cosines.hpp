@@ -8,7 +8,7 @@
 #include <limits>
 #include <stop_token>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct GateCosines {
   double adjacent = std::numeric_limits<double>::quiet_NaN();       ///< mean over f of cos(f, f+1)
@@ -21,12 +21,11 @@ struct GateCosines {
 /// Of the logical rows `rows` of `gate`, products by `backend` in tiles with `threads` threads
 /// where that is the host. The mean absolute cosine is of float32 rows of norm 1: 1e-7 off at most
 /// by that. Errors: those of the input, OutOfMemory, DeviceError.
-GateCosines gate_cosines(measure::MatrixInput& gate, const model::FeatureRows& rows,
-                         measure::Backend& backend, std::int32_t threads,
-                         const std::stop_token& stop = {});
+GateCosines gate_cosines(MatrixInput& gate, const model::FeatureRows& rows, Backend& backend,
+                         std::int32_t threads, const std::stop_token& stop = {});
 
 /// Memory that it takes for `rows` rows of `width`, of a matrix stored in rows of `stored_cols`.
 std::uint64_t gate_cosines_memory(std::int64_t rows, std::int64_t width, std::int64_t stored_cols,
-                                  const measure::Backend& backend, std::int32_t threads);
+                                  const Backend& backend, std::int32_t threads);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 inline constexpr std::array<results::ScaleColumn, 1> kCkaScales = {
     {{"layers_b", "number of the layer of B"}}};
@@ -71,4 +71,4 @@ consteval std::size_t cka_array(std::string_view name) {
   return results::number_in(kCkaArrays, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

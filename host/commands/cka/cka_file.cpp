@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -89,10 +89,10 @@ void check_cka_file(results::FileChecker& checker) {
   require(is_symmetric, "/cka: of one model with itself, and not symmetric");
 }
 
-results::Beside cka_beside(const results::FileDescription& description,
-                           std::span<const results::StoredRow* const> rows,
-                           results::BulkSource& bulk, bool whole) {
-  return whole ? beside_of(cka_findings(description, rows, bulk)) : results::Beside{};
+results::SideTables cka_beside(const results::FileDescription& description,
+                               std::span<const results::StoredRow* const> rows,
+                               results::BulkSource& bulk, bool whole) {
+  return whole ? beside_of(cka_findings(description, rows, bulk)) : results::SideTables{};
 }
 
 std::string stages_text(const CkaFindings& findings) {
@@ -166,4 +166,4 @@ results::Schema cka_schema() {
           .summarise = cka_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -17,7 +17,7 @@
 #include <string>
 #include <variant>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -30,7 +30,8 @@ std::vector<MatchedLayer> matched_layers(const results::FileDescription& descrip
   }
   const std::vector<std::int64_t>& layers_b = scale->second.integers;
   std::vector<MatchedLayer> out;
-  for (const measure::DepthMatch& match : measure::match_depths(rows.size(), layers_b.size())) {
+  for (const statistics::DepthMatch& match :
+       statistics::match_depths(rows.size(), layers_b.size())) {
     const results::StoredRow& row = *rows[match.a];
     const auto value = [&](std::size_t array) {
       const results::ArrayCell cell = bulk.array(row, array);
@@ -47,8 +48,8 @@ std::vector<MatchedLayer> matched_layers(const results::FileDescription& descrip
   return out;
 }
 
-std::optional<measure::Stages> stages_of(std::span<const results::StoredRow* const> rows) {
-  std::vector<measure::Adjacent> adjacent;
+std::optional<statistics::Stages> stages_of(std::span<const results::StoredRow* const> rows) {
+  std::vector<statistics::Adjacent> adjacent;
   for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
     const std::vector<double>& cells = rows[i]->cells;
     const auto value = [&](std::size_t cell) {
@@ -56,10 +57,10 @@ std::optional<measure::Stages> stages_of(std::span<const results::StoredRow* con
     };
     adjacent.push_back({value(cka_cell("adjacent_cka")), value(cka_cell("adjacent_cka_se"))});
   }
-  return measure::count_stages(adjacent);
+  return statistics::count_stages(adjacent);
 }
 
-std::vector<std::int32_t> break_layers(const measure::Stages& stages,
+std::vector<std::int32_t> break_layers(const statistics::Stages& stages,
                                        std::span<const results::StoredRow* const> rows) {
   std::vector<std::int32_t> layers;
   for (const std::size_t position : stages.breaks) {
@@ -124,8 +125,8 @@ CkaFindings cka_findings(const results::FileDescription& description,
   return findings;
 }
 
-results::Beside beside_of(const CkaFindings& findings) {
-  results::Beside beside{.tables = {matched_table(findings.matched)}};
+results::SideTables beside_of(const CkaFindings& findings) {
+  results::SideTables beside{.tables = {matched_table(findings.matched)}};
   if (const auto& stages = findings.stages) {
     beside.attributes = {
         {"stages", stages->count},
@@ -137,7 +138,7 @@ results::Beside beside_of(const CkaFindings& findings) {
   return beside;
 }
 
-CkaFindings findings_of(const results::Beside& beside) {
+CkaFindings findings_of(const results::SideTables& beside) {
   CkaFindings findings;
   const results::SideTable& table = beside.tables.front();
   for (std::size_t i = 0; i < table.rows; ++i) {
@@ -154,7 +155,7 @@ CkaFindings findings_of(const results::Beside& beside) {
     const auto text = [&](std::size_t i) -> const std::string& {
       return std::get<std::string>(beside.attributes.at(i).value);
     };
-    measure::Stages& stages = findings.stages.emplace();
+    statistics::Stages& stages = findings.stages.emplace();
     stages.count = std::get<std::int64_t>(beside.attributes.at(0).value);
     stages.limits = limits_of(text(1));
     stages.median = std::get<double>(beside.attributes.at(2).value);
@@ -167,4 +168,4 @@ CkaFindings findings_of(const results::Beside& beside) {
   return findings;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Layers of A and B at one relative depth.
 struct MatchedLayer {
@@ -24,7 +24,7 @@ struct MatchedLayer {
 struct CkaFindings {
   std::vector<MatchedLayer> matched;
   /// Of A, once every neighbour was compared with its standard error.
-  std::optional<measure::Stages> stages;
+  std::optional<statistics::Stages> stages;
   std::vector<std::int32_t> stage_breaks;  ///< layers of A that a stage ends with
 };
 
@@ -36,8 +36,8 @@ CkaFindings cka_findings(const results::FileDescription& description,
 /// The same as a file says it beside its rows: /matched/ and the attributes stages, stages_limits
 /// (of every layer but the last, separated by spaces), stages_median, stages_mad and stages_breaks
 /// (layers, likewise).
-results::Beside beside_of(const CkaFindings& findings);
+results::SideTables beside_of(const CkaFindings& findings);
 /// What `beside`, made by beside_of(), was made of, but for the places of stages->breaks.
-CkaFindings findings_of(const results::Beside& beside);
+CkaFindings findings_of(const results::SideTables& beside);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

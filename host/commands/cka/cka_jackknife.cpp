@@ -14,7 +14,7 @@
 #include <stop_token>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -90,7 +90,7 @@ std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
   std::vector<std::vector<GroupColumns>> of_worker(threads);
   for_each_index(groups.size(), threads, [&](std::size_t worker, std::size_t g) {
     throw_if_stopped(stop);
-    if (count - groups[g].count < measure::kMinCkaRows) {
+    if (count - groups[g].count < statistics::kMinCkaRows) {
       return;
     }
     std::vector<GroupColumns>& columns = of_worker[worker];
@@ -106,4 +106,4 @@ std::vector<ProductsWithout> products_without(std::span<const BlockPair> pairs,
   return out;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

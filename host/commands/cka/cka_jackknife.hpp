@@ -23,7 +23,7 @@
 #include <stop_token>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// <A, B> without each group.
 using ProductsWithout = std::vector<double>;
@@ -55,4 +55,4 @@ std::vector<ProductsWithout> products_without(const Multiplier& multiplier,
 /// Rows of a layer that it holds at once.
 inline constexpr std::int64_t kDeletedRows = 512;
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

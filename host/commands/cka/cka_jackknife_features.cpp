@@ -12,7 +12,7 @@
 #include <numeric>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -154,7 +154,7 @@ class FeatureJackknife {
       const Through through = through_product(p, first, end, rows);
       for (std::size_t group = first; group < end; ++group) {
         const std::size_t at = group - first;
-        if (rows_ - groups_[group].count >= measure::kMinCkaRows) {
+        if (rows_ - groups_[group].count >= statistics::kMinCkaRows) {
           out[p][group] =
               without(p, group, at, rows.first, through.rows[at], through.sums[at], within[p][at]);
         }
@@ -290,14 +290,14 @@ class FeatureJackknife {
     const double step = 1.0 / left_over;  // the means of the others are -s, -t times it
     const double squared = cross_[pair].squared_norm - 2.0 * through_rows + within -
                            2.0 * step * (through_sums - xs_yt) + step * step * ss * tt;
-    const measure::KernelSums sums{
+    const statistics::KernelSums sums{
         .rows = rows_ - run.count,
         .trace_left = k - step * ss,
         .trace_right = l - step * tt,
         .diagonal = all.diagonal - kl + 2.0 * step * (k_yt + l_xs) +
                     step * step * (4.0 * (through_sums - xs_yt) + tt * k + ss * l) -
                     3.0 * step * step * step * ss * tt};
-    return measure::u_centred_product(sums, squared);
+    return statistics::u_centred_product(sums, squared);
   }
 
   const Multiplier& multiplier_;
@@ -321,4 +321,4 @@ std::vector<ProductsWithout> products_without(const Multiplier& multiplier,
   return FeatureJackknife(multiplier, layers, pairs, cross, groups).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

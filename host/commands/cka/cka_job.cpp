@@ -15,7 +15,7 @@
 #include <set>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -46,8 +46,8 @@ struct CkaJob::Opened {
 };
 
 CkaJob::CkaJob(CkaSide a, CkaSide b, ComparedRows rows, CkaShape shape, CkaPlan plan,
-               std::vector<std::string> reasons,
-               std::vector<std::unique_ptr<measure::Backend>> backends, std::int32_t threads)
+               std::vector<std::string> reasons, std::vector<std::unique_ptr<Backend>> backends,
+               std::int32_t threads)
     : a_(std::move(a)),
       b_(std::move(b)),
       views_({{&a_.dump.files, &a_.dump.index}, {&b_.dump.files, &b_.dump.index}}),
@@ -99,8 +99,8 @@ std::vector<engine::RowWork> CkaJob::works(const std::vector<std::int64_t>& rows
   return works;
 }
 
-engine::Lanes CkaJob::lanes() const {
-  engine::Lanes lanes;
+engine::WorkerLayout CkaJob::worker_layout() const {
+  engine::WorkerLayout lanes;
   lanes.calls.assign(backends_.size(), 1);  // a product is shared by all threads
   lanes.in_order = true;
   return lanes;
@@ -207,9 +207,9 @@ class CkaJob::Tile {
 
   void set_pair(std::size_t i, std::size_t column, const TilePair& pair, const Opened& right) {
     const double cka = pair.estimate.cka;
-    const measure::PermutationNull null = measure::null_of_draws(pair.permuted, cka);
-    const measure::JackknifeError error =
-        measure::jackknife_error(cka, pair.estimate.without, pair.estimate.directions);
+    const statistics::PermutationNull null = statistics::null_of_draws(pair.permuted, cka);
+    const statistics::JackknifeError error =
+        statistics::jackknife_error(cka, pair.estimate.without, pair.estimate.directions);
     const auto set = [&](std::size_t array, double value) { arrays_[i][array][column] = value; };
     set(cka_array("cka"), cka);
     set(cka_array("cka_biased"), pair.biased);
@@ -230,7 +230,7 @@ class CkaJob::Tile {
 
   void set_adjacent(std::size_t i, const Estimate& adjacent) {
     adjacent_cka_[i] = adjacent.cka;
-    adjacent_[i] = measure::jackknife_error(adjacent.cka, adjacent.without, adjacent.directions);
+    adjacent_[i] = statistics::jackknife_error(adjacent.cka, adjacent.without, adjacent.directions);
   }
 
   static bool has_kernel(const Opened& layer) { return layer.self && layer.self->has_kernel; }
@@ -244,11 +244,11 @@ class CkaJob::Tile {
     row.index = numbers_[i];
     row.method = job_.plan_.by_rows ? "rows" : "features";
     if (!left_[i]->kept->sums->is_finite) {
-      row.status = measure::Status::kNotFinite;
+      row.status = MatrixStatus::kNotFinite;
       row.reason = "activations that are not finite";
       return row;
     }
-    row.status = measure::Status::kMeasured;
+    row.status = MatrixStatus::kMeasured;
     add_reasons(i, row);
     row.cells = results::empty_cells(kCkaTable);
     const std::vector<double>& cka = arrays_[i][cka_array("cka")];
@@ -314,7 +314,7 @@ class CkaJob::Tile {
   std::vector<std::int64_t> next_;
   std::vector<std::vector<std::vector<double>>> arrays_;  ///< [row][array][layer of B]
   std::vector<double> adjacent_cka_;
-  std::vector<measure::JackknifeError> adjacent_;
+  std::vector<statistics::JackknifeError> adjacent_;
   std::set<std::int32_t> not_finite_b_, constant_b_;
   std::vector<std::set<std::int32_t>> unknown_error_b_;  ///< of each row
 };
@@ -337,4 +337,4 @@ void CkaJob::process(engine::UnitStream& unit, std::size_t device, engine::RowSi
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// One side: its dump and the layers that are compared.
 struct CkaSide {
@@ -30,14 +30,14 @@ class CkaJob final : public engine::Job {
  public:
   /// `reasons`: why numbers that no row has are NaN.
   CkaJob(CkaSide a, CkaSide b, ComparedRows rows, CkaShape shape, CkaPlan plan,
-         std::vector<std::string> reasons, std::vector<std::unique_ptr<measure::Backend>> backends,
+         std::vector<std::string> reasons, std::vector<std::unique_ptr<Backend>> backends,
          std::int32_t threads);
 
   const engine::ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(a_.layers.size()); }
   engine::RowFacts facts(std::int64_t row) const override;
   std::vector<engine::RowWork> works(const std::vector<std::int64_t>& rows) const override;
-  engine::Lanes lanes() const override;
+  engine::WorkerLayout worker_layout() const override;
   void process(engine::UnitStream& unit, std::size_t device, engine::RowSink& rows) override;
 
  private:
@@ -58,9 +58,9 @@ class CkaJob final : public engine::Job {
   CkaShape shape_;
   CkaPlan plan_;
   std::vector<std::string> reasons_;
-  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  std::vector<std::unique_ptr<Backend>> backends_;
   std::int32_t threads_;
   std::vector<Kept> kept_a_, kept_b_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

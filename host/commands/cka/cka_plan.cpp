@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -224,4 +224,4 @@ std::string plan_text(const CkaShape& shape, const CkaPlan& plan) {
       shape.permutations, flops(plan.cost.jackknife), shape.groups);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

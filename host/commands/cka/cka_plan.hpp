@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct CkaShape {
   std::int64_t rows = 0;  ///< compared
@@ -43,7 +43,7 @@ struct CkaPlan {
 };
 
 /// What inner products of a shape hold on the host (Backend::inner_product_memory()).
-using InnerProductBytes = std::function<std::uint64_t(const measure::InnerProductShape&)>;
+using InnerProductBytes = std::function<std::uint64_t(const InnerProductShape&)>;
 
 /// The cheaper form whose memory fits `budget` bytes, and the largest tiles that fit: layers of B
 /// are read layers_a / tile_a times, those of A layers_b / tile_b times. Where nothing fits, the
@@ -54,4 +54,4 @@ CkaPlan plan_cka(const CkaShape& shape, std::int32_t threads, const InnerProduct
 /// "cross products of features, 2.1e+13 multiplications for the estimate, ...": for people.
 std::string plan_text(const CkaShape& shape, const CkaPlan& plan);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

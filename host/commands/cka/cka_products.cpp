@@ -13,7 +13,7 @@
 #include <memory>
 #include <numeric>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -127,9 +127,6 @@ double norms_product(const LayerSums& left, const LayerSums& right,
 
 namespace {
 
-using measure::InnerProducts;
-using measure::VectorSlab;
-
 std::int32_t threads_for(const Multiplier& multiplier, std::size_t elements) {
   return elements < kThreadedElements ? 1 : multiplier.threads;
 }
@@ -177,7 +174,7 @@ std::vector<double> centring_terms(const PassLayer& layer, engine::RowRun run) {
   for (const engine::RowRun& piece : engine::cut_runs(layer.order, run.first, run.count)) {
     for (std::int64_t i = piece.first; i < piece.first + piece.count; ++i) {
       terms.push_back(
-          measure::u_centring_term(rows, norms[static_cast<std::size_t>(i)], layer.sums->trace));
+          statistics::u_centring_term(rows, norms[static_cast<std::size_t>(i)], layer.sums->trace));
     }
   }
   return terms;
@@ -367,4 +364,4 @@ std::vector<double> vector_products(const Multiplier& multiplier,
   return out;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

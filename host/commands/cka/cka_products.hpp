@@ -15,7 +15,7 @@
 #include <stop_token>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct LayerSums {
   std::vector<double> means;      ///< per column
@@ -39,7 +39,7 @@ double norms_product(const LayerSums& left, const LayerSums& right,
 
 /// Who multiplies, and with how many threads where that is the host.
 struct Multiplier {
-  measure::Backend& backend;
+  Backend& backend;
   std::int32_t threads = 1;
   std::stop_token stop = {};
 };
@@ -103,4 +103,4 @@ inline constexpr std::int64_t kVectorPiece = 1 << 20;
 /// Elements of a block below which one thread is enough.
 inline constexpr std::size_t kThreadedElements = std::size_t{1} << 18U;
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -53,12 +53,12 @@ bool cut_alike(const std::vector<model::PromptRows>& a, const std::vector<model:
 }
 
 /// Prompts of one length together.
-measure::Strata equal_lengths(const std::vector<std::int64_t>& lengths) {
+statistics::Strata equal_lengths(const std::vector<std::int64_t>& lengths) {
   std::map<std::int64_t, std::vector<std::int64_t>> by_length;
   for (std::size_t prompt = 0; prompt < lengths.size(); ++prompt) {
     by_length[lengths[prompt]].push_back(static_cast<std::int64_t>(prompt));
   }
-  measure::Strata strata;
+  statistics::Strata strata;
   for (auto& [length, members] : by_length) {
     if (members.size() > 1) {
       strata.push_back(std::move(members));
@@ -132,8 +132,8 @@ ComparedRows prompt_rows(const model::Dump& a, const model::Dump& b, engine::Poo
                        name_of(a), a.prompts.size(), name_of(b), b.prompts.size()));
   }
   rows.strata = equal_lengths(lengths_of(rows.prompts_a));
-  measure::Strata of_lengths_b = equal_lengths(lengths_of(rows.prompts_b));
-  if (measure::log_orders(of_lengths_b) > measure::log_orders(rows.strata)) {
+  statistics::Strata of_lengths_b = equal_lengths(lengths_of(rows.prompts_b));
+  if (statistics::log_orders(of_lengths_b) > statistics::log_orders(rows.strata)) {
     rows.strata = std::move(of_lengths_b);
   }
   return rows;
@@ -142,8 +142,8 @@ ComparedRows prompt_rows(const model::Dump& a, const model::Dump& b, engine::Poo
 }  // namespace
 
 std::string few_orders(const ComparedRows& rows) {
-  const double orders = std::exp(measure::log_orders(rows.strata));
-  if (orders >= measure::kMinOrders * (1.0 - 1e-9)) {
+  const double orders = std::exp(statistics::log_orders(rows.strata));
+  if (orders >= statistics::kMinOrders * (1.0 - 1e-9)) {
     return "";
   }
   std::size_t movable = 0;
@@ -154,7 +154,7 @@ std::string few_orders(const ComparedRows& rows) {
       "no permutations: prompts change places with prompts of the same length, and {} of {} have "
       "one with others, which leaves {:.0f} orders of {:.0f} needed: dump more prompts, or prompts "
       "that are cut to a few lengths",
-      movable, rows.groups.size(), orders, measure::kMinOrders);
+      movable, rows.groups.size(), orders, statistics::kMinOrders);
 }
 
 engine::Pooling parse_pooling(const std::string& text) {
@@ -174,11 +174,11 @@ ComparedRows compared_rows(const model::Dump& a, const model::Dump& b, engine::P
                            bool same) {
   ComparedRows rows =
       pooling == engine::Pooling::kNone ? token_rows(a, b, same) : prompt_rows(a, b, pooling);
-  if (rows.count < measure::kMinCkaRows) {
+  if (rows.count < statistics::kMinCkaRows) {
     refuse(fmt::format("{}: {} rows; the unbiased estimator needs {} at least", name_of(a),
-                       rows.count, measure::kMinCkaRows));
+                       rows.count, statistics::kMinCkaRows));
   }
   return rows;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct ComparedRows {
   std::int64_t count = 0;
@@ -28,7 +28,7 @@ struct ComparedRows {
   /// likeness from the null, and leaves it in the estimate. Where the two sides have other lengths
   /// (other tokenizers) equal ones of one side are enough: given its lengths, its rows are
   /// exchangeable whatever the other's are. The side that leaves more orders is taken.
-  measure::Strata strata;
+  statistics::Strata strata;
 };
 
 /// Why permutations of `rows` are none, and what to do; empty where there are enough orders.
@@ -44,4 +44,4 @@ engine::Pooling parse_pooling(const std::string& text);
 ComparedRows compared_rows(const model::Dump& a, const model::Dump& b, engine::Pooling pooling,
                            bool same);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -20,7 +20,7 @@
 #include <set>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -55,10 +55,10 @@ std::string no_interval(const ComparedRows& rows) {
            "that are independent: dump prompt = 0, 1, 2, ...)";
   }
   const auto prompts = static_cast<std::int64_t>(rows.groups.size());
-  return prompts >= measure::kMinGroups
+  return prompts >= statistics::kMinGroups
              ? ""
              : fmt::format("no interval and no stages: {} prompts, and it takes {}", prompts,
-                           measure::kMinGroups);
+                           statistics::kMinGroups);
 }
 
 CkaShape cka_shape(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
@@ -86,15 +86,15 @@ CkaShape cka_shape(const CkaSettings& settings, const CkaSide& a, const CkaSide&
 /// What the tiles may take: the budget less what finished rows take, shared by the devices. Memory
 /// of a device counts by its share of what the device has.
 CkaPlan plan_of(const CkaSettings& settings, const CkaShape& shape, std::int32_t threads,
-                const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+                const std::vector<std::unique_ptr<Backend>>& backends) {
   const std::uint64_t row = 8 * sizeof(double) * static_cast<std::uint64_t>(shape.layers_b) + 1024;
   const std::uint64_t budget = settings.run.ram_budget;
   const std::uint64_t beside = engine::result_queue_budget(budget, shape.layers_a, row).bytes + row;
   const std::uint64_t share = budget > beside ? (budget - beside) / backends.size() : 0;
-  const measure::Backend& backend = *backends.front();
+  const Backend& backend = *backends.front();
   const auto device = static_cast<double>(backend.limits().device_bytes);
-  const InnerProductBytes bytes = [&](const measure::InnerProductShape& products) {
-    const measure::InnerProductMemory memory = backend.inner_product_memory(products);
+  const InnerProductBytes bytes = [&](const InnerProductShape& products) {
+    const InnerProductMemory memory = backend.inner_product_memory(products);
     const double of_device =
         device > 0.0 ? static_cast<double>(memory.device) / device * static_cast<double>(share)
                      : 0.0;
@@ -111,7 +111,7 @@ const char* pooling_name(engine::Pooling pooling) {
 results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide& a,
                                      const CkaSide& b, const ComparedRows& rows,
                                      const CkaShape& shape, const CkaPlan& plan,
-                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                     const std::vector<std::unique_ptr<Backend>>& backends,
                                      const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kCka, settings.dump_a,
@@ -195,7 +195,7 @@ std::string note_of_orders(const ComparedRows& rows, const CkaShape& shape) {
         "(p holds; prompts cut to a few lengths would move)",
         movable, rows.groups.size());
   }
-  const double orders = std::exp(measure::log_orders(rows.strata));
+  const double orders = std::exp(statistics::log_orders(rows.strata));
   return orders < 1000.0
              ? fmt::format("note: the rows have {:.0f} orders: p is at least about {:.2g}", orders,
                            1.0 / orders)
@@ -212,8 +212,7 @@ engine::RunOutcome compare_activations(const CkaSettings& settings, const engine
   ComparedRows rows = compared_rows(a.dump, b.dump, pooling, settings.dump_a == settings.dump_b);
   const CkaShape shape = cka_shape(settings, a, b, rows);
   std::string note;
-  std::vector<std::unique_ptr<measure::Backend>> backends =
-      engine::open_backends(settings.run, note);
+  std::vector<std::unique_ptr<Backend>> backends = engine::open_backends(settings.run, note);
   const std::int32_t threads = settings.run.threads > 0 ? settings.run.threads : usable_cores();
   const CkaPlan plan = plan_of(settings, shape, threads, backends);
   run.reader = engine::open_reader(settings.run.reading, {});  // tiles read by themselves
@@ -232,4 +231,4 @@ engine::RunOutcome compare_activations(const CkaSettings& settings, const engine
   return engine::run_job(std::move(job), std::move(run), hooks);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

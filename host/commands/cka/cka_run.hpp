@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the command line asks for.
 struct CkaSettings {
@@ -27,4 +27,4 @@ struct CkaSettings {
 /// correspond or are fewer than four; those of open_backends() and run_job().
 engine::RunOutcome compare_activations(const CkaSettings& settings, const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

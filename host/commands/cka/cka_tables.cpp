@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -109,4 +109,4 @@ std::vector<results::SummaryTable> cka_tables(const results::ShownCells& shown,
   return tables;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

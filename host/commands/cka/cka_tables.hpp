@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// The layers of B, in the order of the arrays.
 std::vector<std::int64_t> cka_scale(const results::ShownCells& shown);
@@ -22,4 +22,4 @@ double cka_number(const results::ShownRow& row, std::string_view name,
 std::vector<results::SummaryTable> cka_tables(const results::ShownCells& shown,
                                               const CkaFindings& findings);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

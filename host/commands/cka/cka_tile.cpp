@@ -11,7 +11,7 @@
 #include <numeric>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -69,8 +69,8 @@ class TileMeasurer {
   }
   TilePair& pair(std::size_t i, std::size_t j) { return result_.pairs[i * right_count_ + j]; }
 
-  measure::KernelSums sums_of(std::size_t left, std::size_t right,
-                              std::span<const engine::RowRun> order) const {
+  statistics::KernelSums sums_of(std::size_t left, std::size_t right,
+                                 std::span<const engine::RowRun> order) const {
     const LayerSums& a = *layers_[left].sums;
     const LayerSums& b = *layers_[right].sums;
     return {.rows = rows_,
@@ -79,15 +79,15 @@ class TileMeasurer {
             .diagonal = norms_product(a, b, order)};
   }
   double u_centred(std::size_t left, std::size_t right, double squared) const {
-    return measure::u_centred_product(sums_of(left, right, whole_), squared);
+    return statistics::u_centred_product(sums_of(left, right, whole_), squared);
   }
   double squared(std::size_t left, std::size_t right, double u_centred) const {
-    return measure::squared_cross_norm(sums_of(left, right, whole_), u_centred);
+    return statistics::squared_cross_norm(sums_of(left, right, whole_), u_centred);
   }
   const SelfSums& self(std::size_t layer) const { return **layers_[layer].self; }
   double aligned(std::size_t left, std::size_t right, double u_centred) const {
     return self(left).has_kernel && self(right).has_kernel
-               ? measure::alignment(u_centred, self(left).u_centred, self(right).u_centred)
+               ? statistics::alignment(u_centred, self(left).u_centred, self(right).u_centred)
                : std::numeric_limits<double>::quiet_NaN();
   }
 
@@ -101,7 +101,7 @@ class TileMeasurer {
     return self(layer).without[group] > rounding() * self(layer).squared;
   }
   double directions(std::size_t layer) const {
-    return measure::varying_directions(rows_, layers_[layer].sums->trace, self(layer).u_centred);
+    return statistics::varying_directions(rows_, layers_[layer].sums->trace, self(layer).u_centred);
   }
   /// Of two layers whose own sums are known.
   Estimate estimate(std::size_t left, std::size_t right, double u_centred,
@@ -111,9 +111,10 @@ class TileMeasurer {
     out.directions = std::sqrt(directions(left) * directions(right));
     for (std::size_t group = 0; group < without.size(); ++group) {
       const bool is_left = has_kernel(left, group) && has_kernel(right, group);
-      out.without.push_back(is_left ? measure::alignment(without[group], self(left).without[group],
-                                                         self(right).without[group])
-                                    : std::numeric_limits<double>::quiet_NaN());
+      out.without.push_back(is_left
+                                ? statistics::alignment(without[group], self(left).without[group],
+                                                        self(right).without[group])
+                                : std::numeric_limits<double>::quiet_NaN());
     }
     return out;
   }
@@ -124,7 +125,7 @@ class TileMeasurer {
     out.estimate = estimate(i, right, u_centred, without);
     out.biased =
         self(i).has_kernel && self(right).has_kernel
-            ? measure::alignment(std::max(squared, 0.0), self(i).squared, self(right).squared)
+            ? statistics::alignment(std::max(squared, 0.0), self(i).squared, self(right).squared)
             : std::numeric_limits<double>::quiet_NaN();
   }
   bool is_right(std::size_t layer) const {
@@ -193,7 +194,7 @@ class TileMeasurer {
 
   std::vector<engine::RowRun> permuted_runs(std::int64_t draw) const {
     std::vector<engine::RowRun> runs;
-    for (const std::int64_t group : measure::drawn_order(
+    for (const std::int64_t group : statistics::drawn_order(
              static_cast<std::int64_t>(draws_.groups.size()), *draws_.strata, draw)) {
       runs.push_back(draws_.groups[static_cast<std::size_t>(group)]);
     }
@@ -226,7 +227,7 @@ class TileMeasurer {
       for (const std::size_t right : rights) {
         for (const std::size_t i : lefts) {
           const double product =
-              measure::u_centred_product(sums_of(i, right, order), products[at++].squared_norm);
+              statistics::u_centred_product(sums_of(i, right, order), products[at++].squared_norm);
           pair(i, right - left_count_).permuted.push_back(aligned(i, right, product));
         }
       }
@@ -399,4 +400,4 @@ TileResult measure_tile(const Multiplier& multiplier, const CkaPlan& plan,
   return TileMeasurer(multiplier, plan, left, right, nexts, next, draws).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

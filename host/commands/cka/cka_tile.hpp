@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Of a layer with itself.
 struct SelfSums {
@@ -35,8 +35,8 @@ struct TileLayer {
 };
 
 struct TileDraws {
-  std::span<const engine::RowRun> groups;   ///< of the compared rows; they tile them
-  const measure::Strata* strata = nullptr;  ///< of groups; unused without permutations
+  std::span<const engine::RowRun> groups;      ///< of the compared rows; they tile them
+  const statistics::Strata* strata = nullptr;  ///< of groups; unused without permutations
   std::int64_t permutations = 0;
   bool jackknife = false;
 };
@@ -68,4 +68,4 @@ TileResult measure_tile(const Multiplier& multiplier, const CkaPlan& plan,
                         std::span<const TileLayer> nexts, std::span<const std::int64_t> next,
                         const TileDraws& draws);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -85,9 +85,9 @@ results::SideTable unpaired_table(const std::vector<results::UnpairedMatrix>& un
   return table;
 }
 
-results::Beside pairs_beside(const results::FileDescription& description,
-                             std::span<const results::StoredRow* const> /*rows*/,
-                             results::BulkSource& /*bulk*/, bool /*whole*/) {
+results::SideTables pairs_beside(const results::FileDescription& description,
+                                 std::span<const results::StoredRow* const> /*rows*/,
+                                 results::BulkSource& /*bulk*/, bool /*whole*/) {
   return {.tables = {unpaired_table(description.unpaired)}};
 }
 
@@ -99,7 +99,7 @@ void check_pair(const results::StoredRow& row, std::vector<std::string>& wrong) 
     }
   };
   const std::string where = "/pair: " + results::row_key(row);
-  if (row.status != measure::Status::kMeasured) {
+  if (row.status != MatrixStatus::kMeasured) {
     return;
   }
   const double cosine = row.cell(pair_cell("cosine"));
@@ -169,4 +169,4 @@ results::Schema compare_schema() {
           .summarise = compare_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

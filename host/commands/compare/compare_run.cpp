@@ -16,7 +16,7 @@
 #include <set>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -131,7 +131,7 @@ std::vector<JobPair> job_pairs(const engine::OpenModel& a, const engine::OpenMod
                                           : model::head_height(b.files, pair.a.role, pair.a.rows);
       }
       pair.order = {.height = found->second,
-                    .of_a = gguf_a ? measure::RotaryRows::kPairs : measure::RotaryRows::kHalves};
+                    .of_a = gguf_a ? RotaryRows::kPairs : RotaryRows::kHalves};
     }
     out.push_back(std::move(pair));
   }
@@ -248,4 +248,4 @@ engine::RunOutcome compare_models(const CompareSettings& settings, const engine:
   return engine::run_job(std::move(job), std::move(run), hooks);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

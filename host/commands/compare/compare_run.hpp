@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the command line asks for. Of `run` count what ActivationsSettings names, the selection (of
 /// A's matrices, and of what of B is listed without a partner), and the options of --delta and --k.
@@ -31,4 +31,4 @@ struct CompareSettings {
 /// (78) where a file of spectra was measured from other files; those of run_job().
 engine::RunOutcome compare_models(const CompareSettings& settings, const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -36,7 +36,7 @@ results::Summary compare_summary(const results::ShownCells& /*shown*/) {
   unrelated.value = [](const results::ShownRow& row) {
     return unrelated_error(row.cells[pair_cell("norm_a")], row.cells[pair_cell("norm_b")]);
   };
-  unrelated.cell = results::kBehind;
+  unrelated.cell = results::kAfterPrevious;
   // Cosines near 1 say something in their last digits.
   results::SummaryColumn cosine = number_column("cosine", pair_cell("cosine"), 6);
   cosine.text = [](const results::ShownRow& row) {
@@ -63,4 +63,4 @@ results::Summary compare_summary(const results::ShownCells& /*shown*/) {
           .top_by = "relative_error"};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

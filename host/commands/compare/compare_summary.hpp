@@ -4,7 +4,7 @@
 
 #include "results/reading/shown_cells.hpp"
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 results::Summary compare_summary(const results::ShownCells& shown);
 
@@ -12,4 +12,4 @@ results::Summary compare_summary(const results::ShownCells& shown);
 /// sqrt(1 + (norm_b / norm_a)^2). NaN where A is zero.
 double unrelated_error(double norm_a, double norm_b);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <initializer_list>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -227,4 +227,4 @@ std::string compared_json(const Compared& compared) {
          "\n";
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

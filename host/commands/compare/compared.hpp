@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// The compared pairs of one (block, role), or of one layer, and of one pair of encodings.
 struct ComparedGroup {
@@ -55,4 +55,4 @@ std::string compared_text(const Compared& compared, std::size_t width);
 /// The same as one JSON document, schema "vindex-compare-summary/1", null for NaN.
 std::string compared_json(const Compared& compared);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

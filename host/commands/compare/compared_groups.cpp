@@ -19,7 +19,7 @@
 #include <tuple>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -29,8 +29,7 @@ std::string name_of_row(const results::StoredRow& row) {
 
 /// Compared, and not everywhere equal.
 bool is_changed(const results::StoredRow& row) {
-  return row.status == measure::Status::kMeasured &&
-         row.cell(pair_cell("max_abs_difference")) > 0.0;
+  return row.status == MatrixStatus::kMeasured && row.cell(pair_cell("max_abs_difference")) > 0.0;
 }
 
 using PairRows = std::vector<const results::StoredRow*>;
@@ -46,13 +45,13 @@ KindErrors errors_by_kind(const PairRows& rows) {
   std::map<Kind, std::vector<double>> values;
   for (const results::StoredRow* row : rows) {
     const double error = row->cell(pair_cell("relative_error"));
-    if (row->status == measure::Status::kMeasured && !std::isnan(error)) {
+    if (row->status == MatrixStatus::kMeasured && !std::isnan(error)) {
       values[kind_of(*row)].push_back(error);
     }
   }
   KindErrors errors;
   for (auto& [kind, all] : values) {
-    errors[kind] = measure::quantile(std::move(all), 0.5);
+    errors[kind] = statistics::quantile(std::move(all), 0.5);
   }
   return errors;
 }
@@ -79,7 +78,7 @@ double pair_number(const results::StoredRow& row, std::size_t which, const KindE
 double number_over(const PairRows& rows, const GroupNumber& number, const KindErrors& errors) {
   std::vector<double> values;
   for (const results::StoredRow* row : rows) {
-    if (row->status != measure::Status::kMeasured ||
+    if (row->status != MatrixStatus::kMeasured ||
         (number.over == GroupOver::kChanged && !is_changed(*row))) {
       continue;
     }
@@ -88,7 +87,7 @@ double number_over(const PairRows& rows, const GroupNumber& number, const KindEr
       values.push_back(value);
     }
   }
-  return measure::quantile(values, number.quantile);
+  return statistics::quantile(values, number.quantile);
 }
 
 ComparedGroup group_of(const PairRows& rows, const KindErrors& errors) {
@@ -104,7 +103,7 @@ ComparedGroup group_of(const PairRows& rows, const KindErrors& errors) {
   }
   const double most = group.numbers[group_number("relative_error_most")];
   for (const results::StoredRow* row : rows) {
-    if (row->status != measure::Status::kMeasured) {
+    if (row->status != MatrixStatus::kMeasured) {
       continue;
     }
     ++group.compared;
@@ -198,4 +197,4 @@ void keep_top_groups(Compared& compared, std::size_t count, const std::string& b
   compared.groups.resize(std::min(compared.groups.size(), count));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,13 +10,13 @@
 #include <cstdint>
 #include <string_view>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Pairs that a number is over.
 enum class GroupOver : std::uint8_t { kCompared, kChanged };
 // Not cells: the shorter side, of pairs whose rank is known; what unrelated weights would have; the
 // error over the median error of the same block, role and encodings in all layers.
-inline constexpr std::size_t kShortSide = results::kBehind;
+inline constexpr std::size_t kShortSide = results::kAfterPrevious;
 inline constexpr std::size_t kUnrelated = kShortSide - 1, kOverItsKind = kShortSide - 2;
 
 /// A number of a group: a quantile of a cell over pairs.
@@ -55,4 +55,4 @@ consteval std::size_t group_number(std::string_view name) {
   return results::number_in(kGroupNumbers, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

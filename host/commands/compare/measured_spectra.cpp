@@ -16,7 +16,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -36,7 +36,7 @@ Place place_of(const std::vector<results::Column>& columns, std::string_view nam
                std::string_view suffix) {
   Place place;
   if (name == "var_at_64") {
-    place.element = measure::kPlaceOf64;
+    place.element = statistics::kPlaceOf64;
     name = "var_at_k";
   }
   const std::string wanted = fmt::format("{}{}", name, suffix);
@@ -79,7 +79,7 @@ MeasuredSpectra::MeasuredSpectra(const std::string& path) : state_(std::make_uni
   const std::vector<results::StoredRow> rows = state_->reader.rows(0);
   for (const results::StoredRow& row : rows) {
     state_->lengths.push_back(row.sigma_count);
-    if (row.status != measure::Status::kMeasured) {
+    if (row.status != MatrixStatus::kMeasured) {
       continue;
     }
     MeasuredSpectrum spectrum;
@@ -116,4 +116,4 @@ std::vector<double> MeasuredSpectra::sigma(const MeasuredSpectrum& spectrum) con
   return values;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct MeasuredSpectrum {
   std::array<double, kPairMetrics.size()> values = {}, nulls = {};
@@ -41,4 +41,4 @@ class MeasuredSpectra {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

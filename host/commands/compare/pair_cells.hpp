@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What asks for columns in a RunDescription: one of optional_columns, and a scale (1 .. K).
 inline constexpr const char* kDeltaColumns = "delta";
@@ -29,7 +29,7 @@ constexpr results::CellColumn with(std::string_view group, results::CellColumn c
 /// As many numbers as `scale` has values.
 constexpr results::CellColumn along(std::string_view scale, results::CellColumn column) {
   column.scale = scale;
-  column.width = scale == kAngleScale ? results::kAsManyAsTheRun : measure::kVarAtK.size();
+  column.width = scale == kAngleScale ? results::kAsManyAsTheRun : kVarAtK.size();
   return column;
 }
 
@@ -143,8 +143,8 @@ inline constexpr std::array<results::CellColumn, 54> kPairCells = {{
 }};
 
 inline constexpr std::array<results::SecondScale, 2> kPairScales = {
-    {{"k", "number of singular values counted", measure::kVarAtK},
-     {kAngleScale, "number of the principal angle, from 1", {}, 1, measure::kMaxSubspace}}};
+    {{"k", "number of singular values counted", kVarAtK},
+     {kAngleScale, "number of the principal angle, from 1", {}, 1, statistics::kMaxSubspace}}};
 
 inline constexpr results::CellTable kPairTable = {
     .cells = kPairCells, .groups = kPairGroups, .second = kPairScales};
@@ -169,4 +169,4 @@ inline constexpr std::array<PairMetric, 5> kPairMetrics = {
      {"effective_rank", pair_cell("effective_rank_a")},
      {"hill_alpha", pair_cell("hill_alpha_a")}}};
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

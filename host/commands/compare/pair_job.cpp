@@ -6,7 +6,7 @@
 
 #include "core/process/parallel.hpp"
 #include "decode/encoding.hpp"
-#include "engine/units/passing_bytes.hpp"
+#include "engine/units/read_ahead_window.hpp"
 #include "engine/units/unit_stream.hpp"
 #include "model/selection/selection.hpp"
 #include "statistics/spectrum/judgement.hpp"
@@ -19,7 +19,7 @@
 #include <optional>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -47,17 +47,17 @@ double relative_difference(const std::vector<double>& a, const std::vector<doubl
 }
 
 /// Of a side in parts: what they are decoded into.
-measure::StoredShape pair_shape(const model::MatrixRecord& matrix, bool in_parts) {
+statistics::StoredShape pair_shape(const model::MatrixRecord& matrix, bool in_parts) {
   if (in_parts) {
     return {&decode::float32_encoding(), matrix.rows, matrix.cols, false};
   }
   return {&matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), matrix.transposed};
 }
 
-measure::StoredShape shape_a(const JobPair& pair) {
+statistics::StoredShape shape_a(const JobPair& pair) {
   return pair_shape(pair.a, !pair.matrices.parts_a.empty());
 }
-measure::StoredShape shape_b(const JobPair& pair) {
+statistics::StoredShape shape_b(const JobPair& pair) {
   return pair_shape(pair.b, !pair.matrices.parts_b.empty());
 }
 
@@ -76,8 +76,8 @@ bool can_pass(const JobPair& pair, const engine::OpenModel& a, const engine::Ope
 /// side.
 bool pairs_of_one_kind(const JobPair& a, const JobPair& b) {
   const auto alike = [](const model::MatrixRecord& x, const model::MatrixRecord& y) {
-    return measure::is_same_kind({x.rows, x.cols, x.transposed, &x.encoding},
-                                 {y.rows, y.cols, y.transposed, &y.encoding});
+    return statistics::is_same_kind({x.rows, x.cols, x.transposed, &x.encoding},
+                                    {y.rows, y.cols, y.transposed, &y.encoding});
   };
   return is_plain(a) && is_plain(b) && alike(a.a, b.a) && alike(a.b, b.b);
 }
@@ -125,7 +125,7 @@ std::uint64_t PairJob::own_memory(const JobPair& pair) const {
   const auto rows = static_cast<std::uint64_t>(pair.a.rows);
   const auto cols = static_cast<std::uint64_t>(pair.a.cols);
   std::uint64_t bytes =
-      static_cast<std::uint64_t>(layers) * measure::arranged_slab_bytes(pair.a.rows, pair.a.cols);
+      static_cast<std::uint64_t>(layers) * arranged_slab_bytes(pair.a.rows, pair.a.cols);
   // Both spectra, and that of the difference.
   bytes += (spectra_.a != nullptr ? 2U : 0U) * sizeof(double) * std::min(rows, cols) +
            (request.needs_back_end() ? 3U : 0U) * sizeof(double) * std::min(rows, cols);
@@ -141,7 +141,7 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
   constexpr std::uint64_t kRowBytes = 500;
   const JobPair& pair = this->pair(row);
   const PairRequest& request = computing_.request;
-  const measure::StoredShape a = shape_a(pair), b = shape_b(pair);
+  const statistics::StoredShape a = shape_a(pair), b = shape_b(pair);
   const auto elements = static_cast<double>(pair.a.rows) * static_cast<double>(pair.a.cols);
   engine::RowWork work;
   work.row = row;
@@ -158,7 +158,7 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
       work.slot = std::max(work.slot, engine::staged_bytes(matrix).slot);
     }
   }
-  const measure::PairWorkspace comparing = measure::pair_workspace(a, b);
+  const statistics::PairWorkspace comparing = statistics::pair_workspace(a, b);
   const std::uint64_t companions = work.read_bytes - codes;
   const std::uint64_t own = own_memory(pair);
   if (!request.needs_back_end()) {
@@ -168,8 +168,8 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
     work.streamed = comparing.decoded + comparing.encoded + companions + 3 * own;
     if (can_pass(pair, a_, b_)) {
       work.reading = engine::Reading::kPassing;
-      work.pieces = engine::PassingBytes::window_memory(pair.a.codes.bytes) +
-                    engine::PassingBytes::window_memory(pair.b.codes.bytes) + comparing.encoded +
+      work.pieces = engine::ReadAheadWindow::window_memory(pair.a.codes.bytes) +
+                    engine::ReadAheadWindow::window_memory(pair.b.codes.bytes) + comparing.encoded +
                     companions;
     }
     return work;
@@ -179,10 +179,9 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
   work.result_bytes =
       sizeof(double) * results::cell_count(kPairCells, static_cast<std::size_t>(request.subspace));
   work.output_bytes = kRowBytes + work.result_bytes;
-  const measure::Backend& backend = *computing_.backends.front();
-  measure::MeasureOptions options = request.options;
-  const auto batch = static_cast<std::uint64_t>(lanes().batch);
-  using measure::InputBytes;
+  const Backend& backend = *computing_.backends.front();
+  MeasureOptions options = request.options;
+  const auto batch = static_cast<std::uint64_t>(worker_layout().batch);
   const auto need = [&](InputBytes held, InputBytes arranged) {
     std::uint64_t most = 0;
     if (request.delta) {
@@ -192,7 +191,7 @@ engine::RowWork PairJob::work_of(std::int64_t row) const {
     }
     if (request.subspace > 0) {
       options.vectors = static_cast<std::int32_t>(request.subspace);
-      for (const measure::StoredShape& side : {a, b}) {
+      for (const statistics::StoredShape& side : {a, b}) {
         for (const InputBytes bytes : {held, arranged}) {
           most = std::max(
               most, backend.workspace_bytes(*side.encoding, side.rows, side.cols, options, bytes));
@@ -213,7 +212,7 @@ std::vector<engine::RowWork> PairJob::works(const std::vector<std::int64_t>& row
   works.reserve(rows.size());
   for (const std::int64_t row : rows) {
     works.push_back(work_of(row));
-    if (lanes().batch == 1) {
+    if (worker_layout().batch == 1) {
       continue;
     }
     engine::RowWork& work = works.back();
@@ -227,10 +226,10 @@ std::vector<engine::RowWork> PairJob::works(const std::vector<std::int64_t>& row
   return works;
 }
 
-engine::Lanes PairJob::lanes() const {
+engine::WorkerLayout PairJob::worker_layout() const {
   // Both sides are read more than once: every matrix of a unit has a slot of its own.
   constexpr std::int64_t kAll = std::int64_t{1} << 30;
-  engine::Lanes lanes{.calls = {computing_.threads}, .batch = 1, .held = kAll};
+  engine::WorkerLayout lanes{.calls = {computing_.threads}, .batch = 1, .held = kAll};
   if (!computing_.backends.empty()) {
     lanes.calls.clear();
     for (const auto& backend : computing_.backends) {
@@ -241,7 +240,7 @@ engine::Lanes PairJob::lanes() const {
   return lanes;
 }
 
-std::unique_ptr<measure::StagingBuffer> PairJob::make_staging(std::size_t bytes) {
+std::unique_ptr<StagingBuffer> PairJob::make_staging(std::size_t bytes) {
   return computing_.backends.empty() ? engine::Job::make_staging(bytes)
                                      : computing_.backends.front()->make_staging(bytes);
 }
@@ -280,7 +279,7 @@ results::ResultRow PairJob::finished_row(std::int64_t number, PairInWork& work) 
   if (work.trouble != nullptr) {
     row = failed_pair(work.trouble, work.a.has_failed() ? "A" : (work.b.has_failed() ? "B" : ""));
   }
-  if (row.status == measure::Status::kMeasured && spectra_.a != nullptr) {
+  if (row.status == MatrixStatus::kMeasured && spectra_.a != nullptr) {
     try {
       add_spectra(number, row);
     } catch (const std::exception& error) {
@@ -316,7 +315,7 @@ void PairJob::process(engine::UnitStream& unit, std::size_t device, engine::RowS
   std::vector<PairInWork> works;
   std::vector<std::size_t> members;  // of the unit's pairs
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::vector<measure::MatrixInput*> inputs;
+    std::vector<MatrixInput*> inputs;
     for (std::size_t m = first[i]; m < first[i + 1]; ++m) {
       unit.wait(m);
       inputs.push_back(unit.input(m));
@@ -338,7 +337,7 @@ void PairJob::process(engine::UnitStream& unit, std::size_t device, engine::RowS
   if (request.needs_back_end() && !works.empty()) {
     std::uint64_t limit = unit.unit->workspace_limit;
     limit -= limit == 0 ? 0 : own_memory(pair(rows.front()));
-    measure::Backend& backend = *computing_.backends[device];
+    Backend& backend = *computing_.backends[device];
     if (request.delta) {
       add_deltas(works, backend, request, limit, nulls_);
     }
@@ -353,4 +352,4 @@ void PairJob::process(engine::UnitStream& unit, std::size_t device, engine::RowS
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What was measured of both models; both or none.
 struct SpectraOfBoth {
@@ -32,7 +32,7 @@ struct JobPair {
 /// What a comparing run computes with. Without back ends there is nothing to ask of them.
 struct PairComputing {
   PairRequest request;
-  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::vector<std::unique_ptr<Backend>> backends;
   std::int32_t threads = 1;  ///< of comparing itself
 };
 
@@ -45,8 +45,8 @@ class PairJob final : public engine::Job {
   std::int64_t row_count() const override { return static_cast<std::int64_t>(pairs_.size()); }
   engine::RowFacts facts(std::int64_t row) const override;
   std::vector<engine::RowWork> works(const std::vector<std::int64_t>& rows) const override;
-  engine::Lanes lanes() const override;
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  engine::WorkerLayout worker_layout() const override;
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override;
   void process(engine::UnitStream& unit, std::size_t device, engine::RowSink& rows) override;
 
  private:
@@ -61,7 +61,7 @@ class PairJob final : public engine::Job {
   std::vector<JobPair> pairs_;
   SpectraOfBoth spectra_;
   PairComputing computing_;
-  measure::NullCache nulls_;
+  statistics::NullCache nulls_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -14,11 +14,11 @@
 #include <optional>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// An input that remembers that reading it failed, so that the trouble of a pair names its side,
 /// and that is not released by a back end.
-class PairSide::WatchedInput final : public measure::ForwardingInput {
+class PairSide::WatchedInput final : public ForwardingInput {
  public:
   using ForwardingInput::ForwardingInput;
   decode::EncodedMatrix row_slab(std::int64_t first, std::int64_t count) override {
@@ -42,17 +42,17 @@ class PairSide::WatchedInput final : public measure::ForwardingInput {
   bool has_failed_ = false;
 };
 
-PairSide::PairSide(std::span<measure::MatrixInput* const> inputs) {
-  for (measure::MatrixInput* const input : inputs) {
+PairSide::PairSide(std::span<MatrixInput* const> inputs) {
+  for (MatrixInput* const input : inputs) {
     watched_.push_back(std::make_unique<WatchedInput>(*input));
   }
   input_ = watched_.front().get();
   if (watched_.size() > 1) {
-    std::vector<measure::StackedPart> parts;
+    std::vector<StackedPart> parts;
     for (std::size_t i = 0; i < watched_.size(); ++i) {
       parts.push_back({.input = watched_[i].get(), .turned = i % 2 == 0});
     }
-    stacked_ = measure::make_stacked_input(std::move(parts));
+    stacked_ = make_stacked_input(std::move(parts));
     input_ = stacked_.get();
   }
 }
@@ -60,8 +60,8 @@ PairSide::PairSide(std::span<measure::MatrixInput* const> inputs) {
 PairSide::~PairSide() = default;
 PairSide::PairSide(PairSide&&) noexcept = default;
 
-void PairSide::reorder(std::int64_t height, measure::RotaryRows to) {
-  reordered_ = measure::make_rotary_input(*input_, height, to);
+void PairSide::reorder(std::int64_t height, RotaryRows to) {
+  reordered_ = make_rotary_input(*input_, height, to);
   input_ = reordered_.get();
 }
 
@@ -72,7 +72,7 @@ bool PairSide::has_failed() const {
 
 namespace {
 
-results::ResultRow row_of_report(const measure::PairReport& report, std::int64_t subspace) {
+results::ResultRow row_of_report(const statistics::PairReport& report, std::int64_t subspace) {
   results::ResultRow row;
   row.status = report.status;
   row.reason = report.reason;
@@ -89,15 +89,15 @@ results::ResultRow row_of_report(const measure::PairReport& report, std::int64_t
 
 /// What a back end found of one input, or why it found nothing.
 struct Measured {
-  measure::MatrixReport report;
+  MatrixReport report;
   std::exception_ptr trouble = nullptr;
 };
 
 /// Memory trouble halves the batch; trouble of one matrix is its own.
-void measure_part(std::span<measure::MatrixInput* const> inputs, measure::Backend& backend,
-                  const measure::MeasureOptions& options, std::uint64_t workspace_limit,
+void measure_part(std::span<MatrixInput* const> inputs, Backend& backend,
+                  const MeasureOptions& options, std::uint64_t workspace_limit,
                   std::span<Measured> out) {
-  std::vector<measure::MatrixReport> reports(inputs.size());
+  std::vector<MatrixReport> reports(inputs.size());
   std::exception_ptr trouble;
   try {
     backend.measure(inputs, options, workspace_limit, reports);
@@ -118,9 +118,8 @@ void measure_part(std::span<measure::MatrixInput* const> inputs, measure::Backen
   }
 }
 
-std::vector<Measured> measure_all(const std::vector<measure::MatrixInput*>& inputs,
-                                  measure::Backend& backend, const measure::MeasureOptions& options,
-                                  std::uint64_t workspace_limit) {
+std::vector<Measured> measure_all(const std::vector<MatrixInput*>& inputs, Backend& backend,
+                                  const MeasureOptions& options, std::uint64_t workspace_limit) {
   std::vector<Measured> out(inputs.size());
   if (!inputs.empty()) {
     measure_part(inputs, backend, options, workspace_limit, out);
@@ -129,38 +128,38 @@ std::vector<Measured> measure_all(const std::vector<measure::MatrixInput*>& inpu
 }
 
 /// The report of B - A where they differ nowhere: what a back end says of a zero matrix.
-measure::MatrixReport zero_report(const PairInWork& pair, measure::Mode mode) {
+MatrixReport zero_report(const PairInWork& pair, SpectrumMode mode) {
   constexpr std::int64_t kTop = 64;
   const std::int64_t p = std::min(pair.rows, pair.cols);
-  measure::MatrixReport report;
-  report.status = measure::Status::kMeasured;
-  report.sigma.assign(
-      static_cast<std::size_t>(mode == measure::Mode::kFast ? std::min(p, kTop) : p), 0.0);
+  MatrixReport report;
+  report.status = MatrixStatus::kMeasured;
+  report.sigma.assign(static_cast<std::size_t>(mode == SpectrumMode::kFast ? std::min(p, kTop) : p),
+                      0.0);
   report.sigma_error = 0.0;
   report.moments.count = report.moments.zeros = pair.rows * pair.cols;
   report.moments.min = report.moments.max = 0.0;
   return report;
 }
 
-void set_delta(PairInWork& pair, const measure::MatrixReport& report, measure::Mode mode,
-               measure::NullCache& nulls) {
+void set_delta(PairInWork& pair, const MatrixReport& report, SpectrumMode mode,
+               statistics::NullCache& nulls) {
   results::ResultRow& row = pair.row;
   const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
-  const measure::MetricValues& null = nulls.of(pair.rows, pair.cols);
-  using measure::Metric;
+  const statistics::MetricValues& null = nulls.of(pair.rows, pair.cols);
+  using statistics::Metric;
   set(pair_cell("delta_stable_rank_null"), null[Metric::kStableRank]);
   set(pair_cell("delta_effective_rank_null"), null[Metric::kEffectiveRank]);
   set(pair_cell("delta_theta_null"), null[Metric::kTheta]);
   std::copy(null.var_at_k.begin(), null.var_at_k.end(),
             row.cells.begin() + pair_cell("delta_var_at_k_null"));
-  if (report.status != measure::Status::kMeasured) {
+  if (report.status != MatrixStatus::kMeasured) {
     engine::add_reason(
         row, "delta: " + (report.reason.empty() ? std::string("not measured") : report.reason));
     return;
   }
   std::string why = report.reason;
-  const measure::MetricValues values =
-      measure::derive_metrics(pair.rows, pair.cols, report, mode, why);
+  const statistics::MetricValues values =
+      statistics::derive_metrics(pair.rows, pair.cols, report, mode, why);
   if (!why.empty()) {
     engine::add_reason(row, "delta: " + why);
   }
@@ -182,13 +181,13 @@ void set_delta(PairInWork& pair, const measure::MatrixReport& report, measure::M
             row.cells.begin() + pair_cell("delta_var_at_k"));
 }
 
-void set_overlap(PairInWork& pair, const measure::MatrixReport& a, const measure::MatrixReport& b,
+void set_overlap(PairInWork& pair, const MatrixReport& a, const MatrixReport& b,
                  std::int64_t count) {
   results::ResultRow& row = pair.row;
   const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
   const std::int64_t p = std::min(pair.rows, pair.cols);
-  const measure::SubspaceGap gap_a = measure::subspace_gap(a, count, p);
-  const measure::SubspaceGap gap_b = measure::subspace_gap(b, count, p);
+  const statistics::SubspaceGap gap_a = statistics::subspace_gap(a, count, p);
+  const statistics::SubspaceGap gap_b = statistics::subspace_gap(b, count, p);
   set(pair_cell("gap_a"), gap_a.relative);
   set(pair_cell("gap_b"), gap_b.relative);
   // What is set apart from the rest by nothing is the same of equal weights all the same.
@@ -208,7 +207,7 @@ void set_overlap(PairInWork& pair, const measure::MatrixReport& a, const measure
                               const std::vector<float>& right, std::int64_t length,
                               std::size_t cell, std::size_t first_angle) {
     const auto size = static_cast<std::size_t>(count * length);
-    const std::optional<measure::SubspaceOverlap> overlap = measure::subspace_overlap(
+    const std::optional<statistics::SubspaceOverlap> overlap = statistics::subspace_overlap(
         std::span(left).first(size), std::span(right).first(size), count, length);
     if (!overlap) {
       engine::add_reason(
@@ -238,28 +237,27 @@ std::vector<PairInWork*> open_pairs(std::span<PairInWork> pairs) {
 
 }  // namespace
 
-bool is_other_order(const measure::PairReport& as_stored, const measure::PairReport& reordered,
-                    double deviation) {
+bool is_other_order(const statistics::PairReport& as_stored,
+                    const statistics::PairReport& reordered, double deviation) {
   constexpr double kBeyondChance = 10.0;
-  return reordered.status == measure::Status::kMeasured &&
+  return reordered.status == MatrixStatus::kMeasured &&
          reordered.cosine > as_stored.cosine + kBeyondChance * deviation;
 }
 
 void compare_pair(PairInWork& pair, std::int64_t subspace) {
   constexpr double kSurelyAlike = 0.99;
   try {
-    const double deviation = measure::cosine_null_deviation(pair.rows, pair.cols);
-    measure::PairReport report = measure::compare_matrices(pair.a.input(), pair.b.input());
+    const double deviation = statistics::cosine_null_deviation(pair.rows, pair.cols);
+    statistics::PairReport report = statistics::compare_matrices(pair.a.input(), pair.b.input());
     if (pair.order.height > 0 && report.cosine < kSurelyAlike) {
-      const auto reordered =
-          measure::make_rotary_input(pair.b.input(), pair.order.height, pair.order.of_a);
-      const measure::PairReport other = measure::compare_matrices(pair.a.input(), *reordered);
+      const auto reordered = make_rotary_input(pair.b.input(), pair.order.height, pair.order.of_a);
+      const statistics::PairReport other = statistics::compare_matrices(pair.a.input(), *reordered);
       if (is_other_order(report, other, deviation)) {
         report = other;
-        report.reason = fmt::format(
-            "rows of B put into the order of A: in heads of {}, {}", pair.order.height,
-            pair.order.of_a == measure::RotaryRows::kHalves ? "rotated pairs to halves"
-                                                            : "halves to rotated pairs");
+        report.reason =
+            fmt::format("rows of B put into the order of A: in heads of {}, {}", pair.order.height,
+                        pair.order.of_a == RotaryRows::kHalves ? "rotated pairs to halves"
+                                                               : "halves to rotated pairs");
         pair.b.reorder(pair.order.height, pair.order.of_a);
       }
     }
@@ -267,8 +265,8 @@ void compare_pair(PairInWork& pair, std::int64_t subspace) {
     const auto set = [&](std::size_t cell, double value) { pair.row.cells[cell] = value; };
     set(pair_cell("cosine_null_sd"), deviation);
     if (subspace > 0 && subspace <= std::min(pair.rows, pair.cols)) {
-      const measure::OverlapNull right = measure::subspace_overlap_null(subspace, pair.cols);
-      const measure::OverlapNull left = measure::subspace_overlap_null(subspace, pair.rows);
+      const statistics::OverlapNull right = statistics::subspace_overlap_null(subspace, pair.cols);
+      const statistics::OverlapNull left = statistics::subspace_overlap_null(subspace, pair.rows);
       set(pair_cell("overlap_right_null"), right.mean);
       set(pair_cell("overlap_right_null_sd"), right.deviation);
       set(pair_cell("overlap_left_null"), left.mean);
@@ -279,21 +277,21 @@ void compare_pair(PairInWork& pair, std::int64_t subspace) {
   }
 }
 
-void add_deltas(std::span<PairInWork> pairs, measure::Backend& backend, const PairRequest& request,
-                std::uint64_t workspace_limit, measure::NullCache& nulls) {
+void add_deltas(std::span<PairInWork> pairs, Backend& backend, const PairRequest& request,
+                std::uint64_t workspace_limit, statistics::NullCache& nulls) {
   std::vector<PairInWork*> members;
-  std::vector<std::unique_ptr<measure::MatrixInput>> differences;
-  std::vector<measure::MatrixInput*> batch;
+  std::vector<std::unique_ptr<MatrixInput>> differences;
+  std::vector<MatrixInput*> batch;
   for (PairInWork* const pair : open_pairs(pairs)) {
     if (pair->row.cells[pair_cell("max_abs_difference")] == 0.0) {
       set_delta(*pair, zero_report(*pair, request.options.mode), request.options.mode, nulls);
       continue;
     }
     members.push_back(pair);
-    differences.push_back(measure::make_difference_input(pair->a.input(), pair->b.input()));
+    differences.push_back(make_difference_input(pair->a.input(), pair->b.input()));
     batch.push_back(differences.back().get());
   }
-  measure::MeasureOptions options = request.options;
+  MeasureOptions options = request.options;
   options.vectors = 0;
   const std::vector<Measured> found = measure_all(batch, backend, options, workspace_limit);
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -305,8 +303,8 @@ void add_deltas(std::span<PairInWork> pairs, measure::Backend& backend, const Pa
   }
 }
 
-void add_subspaces(std::span<PairInWork> pairs, measure::Backend& backend,
-                   const PairRequest& request, std::uint64_t workspace_limit) {
+void add_subspaces(std::span<PairInWork> pairs, Backend& backend, const PairRequest& request,
+                   std::uint64_t workspace_limit) {
   std::vector<PairInWork*> members;
   for (PairInWork* const pair : open_pairs(pairs)) {
     const std::int64_t p = std::min(pair->rows, pair->cols);
@@ -317,9 +315,9 @@ void add_subspaces(std::span<PairInWork> pairs, measure::Backend& backend,
       members.push_back(pair);
     }
   }
-  measure::MeasureOptions options = request.options;
+  MeasureOptions options = request.options;
   options.vectors = static_cast<std::int32_t>(request.subspace);
-  std::vector<measure::MatrixInput*> left, right;
+  std::vector<MatrixInput*> left, right;
   for (PairInWork* const pair : members) {
     left.push_back(&pair->a.input());
     right.push_back(&pair->b.input());
@@ -337,4 +335,4 @@ void add_subspaces(std::span<PairInWork> pairs, measure::Backend& backend,
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 static_assert(std::endian::native == std::endian::little,
               "values are written as they lie in memory");
@@ -141,4 +141,4 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
   return outcome;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Hands `use` the float32 weights of `record` as stored, whole rows at a time, in their order. Who
 /// believes them asks the watch first. Errors: those of reading.
@@ -35,4 +35,4 @@ DecodeOutcome decode_tensor(const std::string& path, const std::string& model_co
                             const std::string& name, std::optional<std::int32_t> slice,
                             const std::string& output, bool replace);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -379,7 +379,7 @@ class Editing {
   std::unique_ptr<PatchFile> patch_file_;
   std::optional<Experts> experts_;         ///< beside a patch
   std::vector<PatchEntry> patch_entries_;  ///< beside targets_
-  std::unique_ptr<measure::Backend> backend_;
+  std::unique_ptr<Backend> backend_;
   std::optional<write::ScratchFile> scratch_;
   std::vector<NewPart> parts_;
 };

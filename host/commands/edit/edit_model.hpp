@@ -65,7 +65,7 @@ struct EditSettings {
   std::string program;  ///< for what is written
   std::stop_token stop = {};
   /// Opened where singular vectors are needed.
-  std::function<std::unique_ptr<measure::Backend>()> backend;
+  std::function<std::unique_ptr<Backend>()> backend;
   std::function<void(const engine::ProgressSnapshot&)> progress;
 };
 

@@ -52,7 +52,7 @@ struct ChosenDirection {
 /// E-EDIT-FEATURE, E-EDIT-DIRECTION; ConfigurationError E-BUDGET; those of require_length().
 ChosenDirection choose_direction(engine::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
-                                 const std::vector<double>* file, measure::Backend* backend);
+                                 const std::vector<double>* file, Backend* backend);
 
 struct EditArrays {
   std::optional<std::vector<double>> direction;  ///< of a file

@@ -98,8 +98,8 @@ EditSpectrum spectrum_of(const LowRankEdit& edit, const std::stop_token& stop) {
   const cpu::Factor left{edit.rows, edit.rank, {edit.b.begin(), edit.b.end()}};
   const cpu::Factor right{edit.rank, edit.cols, {edit.a.begin(), edit.a.end()}};
   const cpu::Factor* const chain[] = {&left, &right};
-  measure::MatrixReport found = cpu::product_spectrum(chain, 1.0, stop);
-  if (found.status != measure::Status::kMeasured) {
+  MatrixReport found = cpu::product_spectrum(chain, 1.0, stop);
+  if (found.status != MatrixStatus::kMeasured) {
     throw DeviceError("E-LAPACK", "no singular values of an edit's factors: " + found.reason);
   }
   out.sigma = std::move(found.sigma);

@@ -81,7 +81,7 @@ ChosenDirection feature_direction(engine::SourceWatch& watch, const model::Model
 }
 
 ChosenDirection singular_direction(engine::SourceWatch& watch, const model::MatrixRecord& matrix,
-                                   const EditSettings& settings, measure::Backend& backend) {
+                                   const EditSettings& settings, Backend& backend) {
   const std::int64_t number = settings.direction.number;
   const std::int64_t count = std::min(matrix.rows, matrix.cols);
   if (number >= count) {
@@ -89,21 +89,21 @@ ChosenDirection singular_direction(engine::SourceWatch& watch, const model::Matr
                      fmt::format("singular {}: {} has {} singular values (0-{})", number,
                                  model::matrix_name(matrix), count, count - 1));
   }
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.vectors = static_cast<std::int32_t>(number + 1);
   options.stop = settings.stop;
   const std::uint64_t needed =
       backend.workspace_bytes(matrix.encoding, matrix.stored_rows(), matrix.stored_cols(), options,
-                              measure::InputBytes::kStreamedLeast);
+                              InputBytes::kStreamedLeast);
   if (settings.ram_budget != 0) {
     engine::require_budget(settings.ram_budget,
                            "a singular vector of " + model::matrix_name(matrix), needed);
   }
   const auto input = engine::make_streamed_input(watch, matrix);
-  measure::MatrixInput* const batch[] = {input.get()};
-  measure::MatrixReport report;
+  MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
   backend.measure(batch, options, settings.ram_budget, std::span(&report, 1));
-  if (report.status != measure::Status::kMeasured || !report.vectors ||
+  if (report.status != MatrixStatus::kMeasured || !report.vectors ||
       report.vectors->count <= number) {
     throw FormatError("E-EDIT-DIRECTION", model::matrix_name(matrix),
                       fmt::format("singular {}: {}", number,
@@ -263,7 +263,7 @@ void require_length(const model::MatrixRecord& matrix, const EditSettings& setti
 
 ChosenDirection choose_direction(engine::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
-                                 const std::vector<double>* file, measure::Backend* backend) {
+                                 const std::vector<double>* file, Backend* backend) {
   ChosenDirection chosen;
   if (settings.direction.kind == DirectionChoice::Kind::kFeature) {
     chosen = feature_direction(watch, index, matrix, settings);

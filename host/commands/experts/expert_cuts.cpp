@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -59,7 +59,7 @@ std::vector<ExpertCut> cuts_of(const model::ModelIndex& index, const model::Expe
     total += matrix.codes.bytes;
     columns =
         columns || decode::code_layout(matrix.encoding.scheme) == decode::CodeLayout::kColumns;
-    step = std::lcm(step, measure::inner_product_rows(matrix.encoding, cols, false));
+    step = std::lcm(step, inner_product_rows(matrix.encoding, cols, false));
   }
   const std::int64_t length = columns ? cols : rows;
   step = std::min(columns ? kColumnStep : step, std::max<std::int64_t>(length, 1));
@@ -99,4 +99,4 @@ std::vector<std::uint64_t> bytes_of_cuts(const model::ModelIndex& index,
   return sizes;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

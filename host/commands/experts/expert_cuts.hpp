@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// The same rows (or columns) of every expert of a group, as stored.
 struct ExpertCut {
@@ -39,4 +39,4 @@ std::vector<std::uint64_t> bytes_of_cuts(const model::ModelIndex& index,
 /// `matrix` without bytes: companions have their shapes alone.
 decode::EncodedMatrix shape_view(const model::MatrixRecord& matrix);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

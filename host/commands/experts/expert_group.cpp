@@ -18,7 +18,7 @@
 #include <stop_token>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -27,17 +27,16 @@ constexpr std::int64_t kMaxTogether = 64;
 constexpr std::uint64_t kBytesTogether = 256ULL << 20U;
 
 /// Experts whose vectors are computed together.
-std::int64_t batch_of(const measure::Backend& backend, const ExpertOptions& options,
-                      std::uint64_t largest) {
+std::int64_t batch_of(const Backend& backend, const ExpertOptions& options, std::uint64_t largest) {
   const std::int64_t most =
       std::max<std::int64_t>(options.threads, std::min(backend.limits().batch, kMaxTogether));
   return std::clamp<std::int64_t>(
       static_cast<std::int64_t>(kBytesTogether / std::max<std::uint64_t>(largest, 1)), 1, most);
 }
 
-measure::MeasureOptions vector_options(const ExpertOptions& options, const std::stop_token& stop) {
-  measure::MeasureOptions wanted;
-  wanted.mode = measure::Mode::kFast;
+MeasureOptions vector_options(const ExpertOptions& options, const std::stop_token& stop) {
+  MeasureOptions wanted;
+  wanted.mode = SpectrumMode::kFast;
   wanted.vectors = options.vectors;
   wanted.stop = stop;
   return wanted;
@@ -54,8 +53,7 @@ struct Expert {
 class GroupMeasurer {
  public:
   GroupMeasurer(engine::UnitStream& unit, const model::ModelIndex& index,
-                const model::ExpertGroup& group, const ExpertOptions& options,
-                measure::Backend& backend)
+                const model::ExpertGroup& group, const ExpertOptions& options, Backend& backend)
       : unit_(unit),
         index_(index),
         group_(group),
@@ -84,7 +82,7 @@ class GroupMeasurer {
     ExpertFindings found;
     const model::MatrixRecord& record = group_.record;
     const std::int64_t length = record.rows * record.cols;
-    found.cosines = measure::expert_cosines(gram, counts, static_cast<double>(length));
+    found.cosines = statistics::expert_cosines(gram, counts, static_cast<double>(length));
     measure_spectrum(length, found);
     if (options_.vectors > 0) {
       measure_overlaps(found);
@@ -155,10 +153,10 @@ class GroupMeasurer {
   /// E x E; zeros where nothing could be read.
   std::vector<double> read_gram() {
     const std::size_t count = group_.members.size();
-    const measure::InnerProductShape shape{.left = static_cast<std::int64_t>(experts_.size()),
-                                           .cols = experts_.front().matrix->stored_cols(),
-                                           .threads = options_.threads,
-                                           .stop = stop_};
+    const InnerProductShape shape{.left = static_cast<std::int64_t>(experts_.size()),
+                                  .cols = experts_.front().matrix->stored_cols(),
+                                  .threads = options_.threads,
+                                  .stop = stop_};
     const auto products = backend_.inner_products(shape);
     const std::vector<ExpertCut> cuts = cuts_of(index_, group_, options_.cut_bytes);
     const std::uint64_t bytes = engine::RangeSet::bytes_for(bytes_of_cuts(index_, group_, cuts));
@@ -194,20 +192,20 @@ class GroupMeasurer {
 
   /// The spectrum, and its nulls and those of centred cosines.
   void measure_spectrum(std::int64_t length, ExpertFindings& found) const {
-    measure::ExpertCosines& cosines = found.cosines;
+    statistics::ExpertCosines& cosines = found.cosines;
     const std::vector<double> values =
         cosines.counted < 2
             ? std::vector<double>()
             : cpu::symmetric_eigenvalues(cosines.centred_gram, cosines.counted, stop_);
-    const measure::ExpertNulls nulls = measure::draw_expert_nulls(
+    const statistics::ExpertNulls nulls = statistics::draw_expert_nulls(
         cosines.counted_norms, length, cpu::symmetric_eigenvalues, stop_);
-    if (nulls.draws >= measure::kEnoughDraws) {
+    if (nulls.draws >= statistics::kEnoughDraws) {
       cosines.centred.null_mean = nulls.cosine_mean.mean;
       cosines.centred.null_mean_sd = nulls.cosine_mean.deviation;
       cosines.centred.null_most = nulls.cosine_max.mean;
       cosines.centred.null_most_sd = nulls.cosine_max.deviation;
     }
-    found.spectrum = measure::expert_spectrum(
+    found.spectrum = statistics::expert_spectrum(
         values, static_cast<std::int64_t>(group_.members.size()), length, nulls);
   }
 
@@ -273,8 +271,8 @@ class GroupMeasurer {
 
   void take_vectors(std::span<Expert* const> batch, const engine::RangeSet& set, std::int64_t k,
                     SubspaceStack& right, SubspaceStack& left, ExpertFindings& found) {
-    std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-    std::vector<measure::MatrixInput*> pointers;
+    std::vector<std::unique_ptr<MatrixInput>> inputs;
+    std::vector<MatrixInput*> pointers;
     std::vector<const Expert*> read;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       watch_.was_read(batch[i]->matrix->codes.tensor);
@@ -284,12 +282,12 @@ class GroupMeasurer {
       }
       decode::EncodedMatrix whole = batch[i]->view;
       whole.codes = set.at(i);
-      inputs.push_back(measure::make_memory_input(whole, batch[i]->matrix->transposed));
+      inputs.push_back(make_memory_input(whole, batch[i]->matrix->transposed));
       pointers.push_back(inputs.back().get());
       read.push_back(batch[i]);
     }
-    std::vector<measure::MatrixReport> reports(pointers.size());
-    const measure::MeasureOptions wanted = vector_options(options_, stop_);
+    std::vector<MatrixReport> reports(pointers.size());
+    const MeasureOptions wanted = vector_options(options_, stop_);
     if (backend_.limits().batch > 1) {
       backend_.measure(pointers, wanted, 0, reports);
     } else {
@@ -301,8 +299,8 @@ class GroupMeasurer {
     for (std::size_t i = 0; i < read.size(); ++i) {
       const auto& vectors = reports[i].vectors;
       const std::int64_t number = read[i]->number;
-      const measure::SubspaceGap gap =
-          measure::subspace_gap(reports[i], k, std::min(group_.record.rows, group_.record.cols));
+      const statistics::SubspaceGap gap =
+          statistics::subspace_gap(reports[i], k, std::min(group_.record.rows, group_.record.cols));
       if (!gap.trouble.empty()) {
         found.notes.push_back(fmt::format("expert {}: no definite top {}: {}{}{}", number, k,
                                           gap.trouble, reports[i].reason.empty() ? "" : ", ",
@@ -318,7 +316,7 @@ class GroupMeasurer {
   const model::ModelIndex& index_;
   const model::ExpertGroup& group_;
   const ExpertOptions& options_;
-  measure::Backend& backend_;
+  Backend& backend_;
   std::stop_token stop_;
   engine::SourceWatch& watch_;
   std::vector<Expert> experts_;
@@ -328,7 +326,7 @@ class GroupMeasurer {
 }  // namespace
 
 ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGroup& group,
-                           const ExpertOptions& options, const measure::Backend& backend) {
+                           const ExpertOptions& options, const Backend& backend) {
   const auto count = static_cast<std::uint64_t>(group.members.size());
   const auto most = static_cast<std::uint64_t>(options.experts);
   std::vector<std::uint64_t> companions;
@@ -350,11 +348,11 @@ ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGr
           options.vectors == 0
               ? 0
               : backend.workspace_bytes(matrix.encoding, matrix.stored_rows(), matrix.stored_cols(),
-                                        vector_options(options, {}), measure::InputBytes::kHeld);
+                                        vector_options(options, {}), InputBytes::kHeld);
     }
   }
   const std::vector<ExpertCut> cuts = cuts_of(index, group, options.cut_bytes);
-  const measure::InnerProductShape shape{
+  const InnerProductShape shape{
       .left = static_cast<std::int64_t>(count), .cols = cols, .threads = options.threads};
   // Sums, cosines and the centred Gram; its eigenvalues.
   const std::uint64_t grams = count * count * (4 * sizeof(double) + 2 * sizeof(float)) +
@@ -394,8 +392,8 @@ double expert_flops(const model::ExpertGroup& group) {
 
 results::ResultRow measure_group(engine::UnitStream& unit, const model::ModelIndex& index,
                                  const model::ExpertGroup& group, const ExpertOptions& options,
-                                 measure::Backend& backend) {
+                                 Backend& backend) {
   return GroupMeasurer(unit, index, group, options, backend).measure();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

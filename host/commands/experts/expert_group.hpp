@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <stop_token>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What is asked of every group.
 struct ExpertOptions {
@@ -30,7 +30,7 @@ struct ExpertMemory {
   std::uint64_t row = 0;
 };
 ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGroup& group,
-                           const ExpertOptions& options, const measure::Backend& backend);
+                           const ExpertOptions& options, const Backend& backend);
 
 /// Multiplications and additions of the Gram matrix.
 double expert_flops(const model::ExpertGroup& group);
@@ -40,6 +40,6 @@ double expert_flops(const model::ExpertGroup& group);
 /// is a failed row. Errors: DeviceError, OutOfMemory; Stopped.
 results::ResultRow measure_group(engine::UnitStream& unit, const model::ModelIndex& index,
                                  const model::ExpertGroup& group, const ExpertOptions& options,
-                                 measure::Backend& backend);
+                                 Backend& backend);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

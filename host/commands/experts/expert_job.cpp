@@ -5,12 +5,11 @@
 
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 ExpertJob::ExpertJob(engine::SelectedModel model, std::vector<model::ExpertGroup> groups,
-                     std::vector<std::unique_ptr<measure::Backend>> backends,
-                     const ExpertOptions& options, std::vector<std::int32_t> calls,
-                     std::shared_ptr<ExpertTally> tally)
+                     std::vector<std::unique_ptr<Backend>> backends, const ExpertOptions& options,
+                     std::vector<std::int32_t> calls, std::shared_ptr<ExpertTally> tally)
     : model_(std::move(model)),
       views_({{&model_.files, &model_.index}}),
       groups_(std::move(groups)),
@@ -59,9 +58,11 @@ std::vector<engine::RowWork> ExpertJob::works(const std::vector<std::int64_t>& r
   return works;
 }
 
-engine::Lanes ExpertJob::lanes() const { return {.calls = calls_, .batch = 1, .held = 1}; }
+engine::WorkerLayout ExpertJob::worker_layout() const {
+  return {.calls = calls_, .batch = 1, .held = 1};
+}
 
-std::unique_ptr<measure::StagingBuffer> ExpertJob::make_staging(std::size_t bytes) {
+std::unique_ptr<StagingBuffer> ExpertJob::make_staging(std::size_t bytes) {
   return backends_.front()->make_staging(bytes);
 }
 
@@ -80,4 +81,4 @@ void ExpertJob::process(engine::UnitStream& unit, std::size_t device, engine::Ro
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

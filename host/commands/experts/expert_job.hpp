@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What a run has computed, to be compared with what the machine could.
 struct ExpertTally {
@@ -21,17 +21,17 @@ struct ExpertTally {
 
 class ExpertJob final : public engine::Job {
  public:
-  /// `calls`: as Lanes has them.
+  /// `calls`: as WorkerLayout has them.
   ExpertJob(engine::SelectedModel model, std::vector<model::ExpertGroup> groups,
-            std::vector<std::unique_ptr<measure::Backend>> backends, const ExpertOptions& options,
+            std::vector<std::unique_ptr<Backend>> backends, const ExpertOptions& options,
             std::vector<std::int32_t> calls, std::shared_ptr<ExpertTally> tally);
 
   const engine::ModelViews& models() const override { return views_; }
   std::int64_t row_count() const override { return static_cast<std::int64_t>(groups_.size()); }
   engine::RowFacts facts(std::int64_t row) const override;
   std::vector<engine::RowWork> works(const std::vector<std::int64_t>& rows) const override;
-  engine::Lanes lanes() const override;
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  engine::WorkerLayout worker_layout() const override;
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override;
   void process(engine::UnitStream& unit, std::size_t device, engine::RowSink& rows) override;
 
  private:
@@ -40,10 +40,10 @@ class ExpertJob final : public engine::Job {
   engine::SelectedModel model_;
   engine::ModelViews views_;
   std::vector<model::ExpertGroup> groups_;
-  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  std::vector<std::unique_ptr<Backend>> backends_;
   ExpertOptions options_;
   std::vector<std::int32_t> calls_;
   std::shared_ptr<ExpertTally> tally_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

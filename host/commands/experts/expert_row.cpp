@@ -14,7 +14,7 @@
 #include <limits>
 #include <stop_token>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -25,8 +25,8 @@ std::int64_t block_experts(std::int64_t vectors) {
   return std::max<std::int64_t>(1, kBlockVectors / std::max<std::int64_t>(vectors, 1));
 }
 
-measure::InnerProductShape block_shape(std::int64_t experts, std::int64_t vectors,
-                                       std::int64_t length, std::int32_t threads) {
+InnerProductShape block_shape(std::int64_t experts, std::int64_t vectors, std::int64_t length,
+                              std::int32_t threads) {
   const std::int64_t side = std::min(experts, block_experts(vectors)) * vectors;
   return {.left = side, .right = side, .cols = length, .threads = threads};
 }
@@ -74,7 +74,7 @@ void SubspaceStack::keep(std::int64_t expert, const std::vector<float>& rows) {
   known[static_cast<std::size_t>(expert)] = true;
 }
 
-std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
+std::vector<float> subspace_overlaps(Backend& backend, const SubspaceStack& stack,
                                      std::int32_t threads, const std::stop_token& stop) {
   const std::int64_t step = block_experts(stack.vectors);
   const std::int64_t experts = stack.experts;
@@ -115,10 +115,10 @@ std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceSt
   return out;
 }
 
-std::uint64_t subspace_overlap_bytes(const measure::Backend& backend, std::int64_t experts,
+std::uint64_t subspace_overlap_bytes(const Backend& backend, std::int64_t experts,
                                      std::int64_t vectors, std::int64_t length,
                                      std::int32_t threads) {
-  const measure::InnerProductShape shape = block_shape(experts, vectors, length, threads);
+  const InnerProductShape shape = block_shape(experts, vectors, length, threads);
   const auto products = static_cast<std::uint64_t>(shape.left * shape.right);
   const auto views = static_cast<std::uint64_t>(shape.left + shape.right);
   return backend.inner_product_memory(shape).host + products * sizeof(double) +
@@ -188,7 +188,7 @@ double number_or_nan(std::int64_t number) {
 results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindings& found,
                               std::int64_t experts) {
   results::ResultRow row;
-  row.status = measure::Status::kMeasured;
+  row.status = MatrixStatus::kMeasured;
   row.method = found.method;
   row.reason = reason_of(group, found);
   if (!found.lost.empty()) {
@@ -248,7 +248,7 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
     const auto set = [&](const std::vector<float>& overlaps, std::int64_t side, std::size_t mean,
                          std::size_t null, std::size_t null_sd, std::size_t mean_null_sd) {
       const PairMean found_mean = mean_of_pairs(overlaps, n);
-      const measure::OverlapNull law = measure::subspace_overlap_null(found.vectors, side);
+      const statistics::OverlapNull law = statistics::subspace_overlap_null(found.vectors, side);
       row.cells[mean] = found_mean.mean;
       row.cells[null] = law.mean;
       row.cells[null_sd] = law.deviation;
@@ -268,4 +268,4 @@ results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindi
   return row;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Orthonormal rows of some experts: `vectors` of `length` for each, one expert after the other.
 struct SubspaceStack {
@@ -30,17 +30,17 @@ struct SubspaceStack {
 
 /// out[i * experts + j] = |U_i U_j^T|_F^2 / vectors, 1 on the diagonal, NaN where a side is not
 /// known. Errors: those of the back end's inner products.
-std::vector<float> subspace_overlaps(measure::Backend& backend, const SubspaceStack& stack,
+std::vector<float> subspace_overlaps(Backend& backend, const SubspaceStack& stack,
                                      std::int32_t threads, const std::stop_token& stop = {});
 
 /// Host memory that it takes beside `stack`, and what it gives.
-std::uint64_t subspace_overlap_bytes(const measure::Backend& backend, std::int64_t experts,
+std::uint64_t subspace_overlap_bytes(const Backend& backend, std::int64_t experts,
                                      std::int64_t vectors, std::int64_t length,
                                      std::int32_t threads);
 
 struct ExpertFindings {
-  measure::ExpertCosines cosines;
-  measure::ExpertSpectrum spectrum;
+  statistics::ExpertCosines cosines;
+  statistics::ExpertSpectrum spectrum;
   std::int64_t vectors = 0;  ///< K of the overlaps; 0: none were asked for
   std::vector<float> overlap_right, overlap_left;
   std::vector<std::pair<std::int64_t, std::exception_ptr>> lost;  ///< experts not read, by number
@@ -52,4 +52,4 @@ struct ExpertFindings {
 results::ResultRow expert_row(const model::ExpertGroup& group, const ExpertFindings& found,
                               std::int64_t experts);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

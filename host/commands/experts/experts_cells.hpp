@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 inline constexpr std::array<results::ScaleColumn, 2> kExpertsScales = {
     {{"expert", "number of the expert"}, {"expert_other", "number of the other expert"}}};
@@ -136,4 +136,4 @@ consteval std::size_t experts_array(std::string_view name) {
   return results::number_in(kExpertsArrays, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

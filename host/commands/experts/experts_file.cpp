@@ -14,7 +14,7 @@
 #include <functional>
 #include <string_view>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -87,4 +87,4 @@ results::Schema experts_schema() {
           .summarise = experts_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

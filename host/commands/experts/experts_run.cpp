@@ -17,7 +17,7 @@
 #include <new>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -53,7 +53,7 @@ struct Sharing {
 
 Sharing share(const ExpertsSettings& settings, const engine::SelectedModel& model,
               const std::vector<model::ExpertGroup>& groups,
-              const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+              const std::vector<std::unique_ptr<Backend>>& backends) {
   Sharing out;
   out.options.vectors = settings.vectors;
   for (const model::ExpertGroup& group : groups) {
@@ -84,11 +84,11 @@ Sharing share(const ExpertsSettings& settings, const engine::SelectedModel& mode
   return out;
 }
 
-results::RunDescription describe_experts(
-    const ExpertsSettings& settings, const engine::SelectedModel& model,
-    const std::vector<model::ExpertGroup>& groups,
-    const std::vector<std::unique_ptr<measure::Backend>>& backends, const Sharing& sharing,
-    const input::BulkReader& reader) {
+results::RunDescription describe_experts(const ExpertsSettings& settings,
+                                         const engine::SelectedModel& model,
+                                         const std::vector<model::ExpertGroup>& groups,
+                                         const std::vector<std::unique_ptr<Backend>>& backends,
+                                         const Sharing& sharing, const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kExperts, settings.run.model,
       fmt::format("Experts of {}", printable(settings.run.model)), settings.run.command);
@@ -160,9 +160,8 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const engine::Ru
   std::vector<model::ExpertGroup> groups = groups_of(settings, model);
   std::string note;
   engine::RunSettings backend_settings = settings.run;
-  backend_settings.options.mode = measure::Mode::kFast;  // of the vectors of --k
-  std::vector<std::unique_ptr<measure::Backend>> backends =
-      engine::open_backends(backend_settings, note);
+  backend_settings.options.mode = SpectrumMode::kFast;  // of the vectors of --k
+  std::vector<std::unique_ptr<Backend>> backends = engine::open_backends(backend_settings, note);
   const bool on_host = backends.front()->limits().uses_host_cores;
   const std::int32_t cores = backends.front()->limits().concurrent_calls;
   const Sharing sharing = share(settings, model, groups, backends);
@@ -204,4 +203,4 @@ std::string floor_text(const ExpertsFloor& floor) {
                       : text;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the command line asks for: of RunSettings the model, the selection, back ends, reading and
 /// budget count.
@@ -41,4 +41,4 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const engine::Ru
 /// "23.1 s; reading alone 9.8 s, products alone 17.2 s (at 126 GFLOP/s): 1.34 times the longer".
 std::string floor_text(const ExpertsFloor& floor);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

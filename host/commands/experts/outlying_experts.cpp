@@ -14,7 +14,7 @@
 #include <map>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -58,10 +58,11 @@ void add_outliers(const results::ShownRow& row, const char* of, const std::vecto
   ++out.groups;
   const auto count = static_cast<std::int64_t>(present.size());
   const bool is_nearest = !std::isnan(pair_scale);
-  const double bound = is_nearest ? kept_or(noise.of_nearest, count, measure::largest_nearest_q95)
-                                  : kept_or(noise.of_values, count, measure::largest_score_q95);
-  const double median = measure::quantile(present, 0.5);
-  const double scale = is_nearest ? pair_scale : measure::robust_scale(present, median);
+  const double bound = is_nearest
+                           ? kept_or(noise.of_nearest, count, statistics::largest_nearest_q95)
+                           : kept_or(noise.of_values, count, statistics::largest_score_q95);
+  const double median = statistics::quantile(present, 0.5);
+  const double scale = is_nearest ? pair_scale : statistics::robust_scale(present, median);
   const std::size_t before = out.experts.size();
   for (std::size_t i = 0; i < present.size(); ++i) {
     const double score = scale > 0.0 ? (present[i] - median) / scale : 0.0;
@@ -162,7 +163,7 @@ std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
     }
     derived[kMeanCosine][i] = count > 0 ? sum / static_cast<double>(count) : kNaN;
   }
-  derived.push_back({measure::robust_scale(pairs, measure::quantile(pairs, 0.5))});
+  derived.push_back({statistics::robust_scale(pairs, statistics::quantile(pairs, 0.5))});
   return derived;
 }
 
@@ -244,4 +245,4 @@ Json expert_members(const OutlyingExperts& found) {
   return members;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Schema::derive: of every expert the mean of its cosines with the others, the largest of them,
-/// and with whom; NaN for one without a cosine. Then one number: measure::robust_scale() of the
+/// and with whom; NaN for one without a cosine. Then one number: statistics::robust_scale() of the
 /// cosines of all pairs.
 std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
                                                 results::BulkSource& bulk);
@@ -45,4 +45,4 @@ std::string outliers_text(const OutlyingExperts& found);
 /// The same for programs: `outlying`.
 Json expert_members(const OutlyingExperts& found);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,20 +8,18 @@
 #include <cstddef>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
-std::vector<float> stored_rows(measure::MatrixInput& matrix, std::int64_t first,
-                               std::int64_t count) {
+std::vector<float> stored_rows(MatrixInput& matrix, std::int64_t first, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count * matrix.cols()));
   decode::decode_matrix(matrix.row_slab(first, count), values.data(), matrix.cols());
   return values;
 }
 
 /// Each as a row.
-std::vector<float> stored_columns(measure::MatrixInput& matrix, std::int64_t first,
-                                  std::int64_t count) {
+std::vector<float> stored_columns(MatrixInput& matrix, std::int64_t first, std::int64_t count) {
   const std::int64_t unit =
       std::max<std::int64_t>(1, decode::column_granularity(matrix.encoding()));
   const std::int64_t begin = first / unit * unit;
@@ -46,7 +44,7 @@ std::vector<float> stored_columns(measure::MatrixInput& matrix, std::int64_t fir
 
 }  // namespace
 
-std::vector<float> decoded_rows(measure::MatrixInput& matrix, std::int64_t first, std::int64_t step,
+std::vector<float> decoded_rows(MatrixInput& matrix, std::int64_t first, std::int64_t step,
                                 std::int64_t count) {
   const std::int64_t span = (count - 1) * step + 1;
   std::vector<float> values =
@@ -61,10 +59,9 @@ std::vector<float> decoded_rows(measure::MatrixInput& matrix, std::int64_t first
   return values;
 }
 
-std::vector<float> decoded_columns(measure::MatrixInput& matrix, std::int64_t first,
-                                   std::int64_t count) {
+std::vector<float> decoded_columns(MatrixInput& matrix, std::int64_t first, std::int64_t count) {
   return matrix.transposed() ? stored_rows(matrix, first, count)
                              : stored_columns(matrix, first, count);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Logical rows first, first + step, ... of `matrix`: count x its logical columns, row-major.
 /// Errors: those of its slab functions.
-std::vector<float> decoded_rows(measure::MatrixInput& matrix, std::int64_t first, std::int64_t step,
+std::vector<float> decoded_rows(MatrixInput& matrix, std::int64_t first, std::int64_t step,
                                 std::int64_t count);
 /// Logical columns first to first + count - 1, each as a row: count x its logical rows.
-std::vector<float> decoded_columns(measure::MatrixInput& matrix, std::int64_t first,
-                                   std::int64_t count);
+std::vector<float> decoded_columns(MatrixInput& matrix, std::int64_t first, std::int64_t count);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

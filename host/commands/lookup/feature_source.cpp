@@ -13,7 +13,7 @@
 #include <cmath>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -91,8 +91,8 @@ class Weights final : public FeatureSource {
           "embedding";
       return;
     }
-    const measure::QueryVectors columns(values, static_cast<std::int64_t>(keys.size()),
-                                        output.cols);
+    const statistics::QueryVectors columns(values, static_cast<std::int64_t>(keys.size()),
+                                           output.cols);
     values = {};
     auto tokens = find_tokens(model, ends_.output, columns, most);
     found.stopped = tokens.empty();
@@ -131,4 +131,4 @@ std::unique_ptr<FeatureSource> open_features(const LookupSettings& settings,
   return open_stored_features(settings.model);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

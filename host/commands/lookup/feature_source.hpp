@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What listed features are.
 struct FeatureDescriptions {
@@ -69,4 +69,4 @@ std::unique_ptr<FeatureSource> open_weights(const std::string& model,
 std::unique_ptr<FeatureSource> open_features(const LookupSettings& settings,
                                              const std::stop_token& stop);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

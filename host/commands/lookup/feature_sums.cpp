@@ -7,7 +7,7 @@
 #include <limits>
 #include <numbers>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -51,4 +51,4 @@ void FeatureSums::fill(std::int64_t first, std::int64_t count, std::int64_t widt
       std::sqrt(mean(errors_, directions_) / mean(squares_, directions_));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

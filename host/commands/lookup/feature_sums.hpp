@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Sums over features, in their order.
 class FeatureSums {
@@ -23,4 +23,4 @@ class FeatureSums {
   double norms_ = 0.0, cosines_ = 0.0, squares_ = 0.0, errors_ = 0.0;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -32,7 +32,7 @@ constexpr std::uint64_t kPieceBytes = 32U << 20U;
 struct Piece {
   std::int64_t owner = 0;  ///< as the caller numbers matrices
   std::int64_t first = 0;  ///< number of its first feature in the matrix
-  measure::ScoredRows rows;
+  statistics::ScoredRows rows;
 };
 
 struct Pieces {
@@ -42,7 +42,7 @@ struct Pieces {
 
 void add_piece(std::int64_t owner, std::int64_t first, model::MatrixRecord record,
                const model::FeatureRows& rows, std::int64_t query_count, Pieces& out) {
-  const measure::ScoreWorkspace workspace = measure::score_workspace(
+  const statistics::ScoreWorkspace workspace = statistics::score_workspace(
       record.encoding, record.stored_rows(), record.stored_cols(), record.transposed, query_count);
   out.pieces.push_back({owner, first, {rows.first, rows.step, rows.count}});
   out.matrices.push_back({std::move(record), workspace.decoded, workspace.encoded});
@@ -126,7 +126,7 @@ bool is_writable(std::span<const float> column, std::int64_t width) {
                      [](float value) { return std::isfinite(value); });
 }
 
-void BestFew::offer(const Item& item) {
+void TopK::offer(const Item& item) {
   const auto is_before = [](const Item& a, const Item& b) {
     return std::tuple(-a.key, a.matrix, a.number) < std::tuple(-b.key, b.matrix, b.number);
   };
@@ -139,14 +139,15 @@ void BestFew::offer(const Item& item) {
   }
 }
 
-void BestFew::merge(const BestFew& other) {
+void TopK::merge(const TopK& other) {
   for (const Item& item : other.items_) {
     offer(item);
   }
 }
 
 Search search_features(const LookupModel& model, const std::vector<model::FeatureMatrix>& features,
-                       const measure::QueryVectors& queries, LookupOrder order, std::int64_t top) {
+                       const statistics::QueryVectors& queries, LookupOrder order,
+                       std::int64_t top) {
   Pieces work;
   for (std::size_t i = 0; i < features.size(); ++i) {
     const auto& whole = model.index->matrices[static_cast<std::size_t>(features[i].matrix)];
@@ -154,16 +155,16 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
   }
   Search found;
   const std::size_t lists = list_count(order);
-  found.best.assign(static_cast<std::size_t>(queries.count()) * lists, BestFew(top));
+  found.best.assign(static_cast<std::size_t>(queries.count()) * lists, TopK(top));
   for (const engine::PassMatrix& matrix : work.matrices) {
     found.bytes += engine::stored_bytes(matrix.record);
   }
   std::mutex mutex;
-  const auto search_piece = [&](std::size_t number, measure::MatrixInput& input) {
+  const auto search_piece = [&](std::size_t number, MatrixInput& input) {
     const Piece& piece = work.pieces[number];
-    std::vector<BestFew> best(found.best.size(), BestFew(top));
+    std::vector<TopK> best(found.best.size(), TopK(top));
     std::int64_t counted = 0, zero = 0, not_finite = 0;
-    measure::score_rows(input, piece.rows, queries, [&](const measure::ScoredSlab& slab) {
+    statistics::score_rows(input, piece.rows, queries, [&](const statistics::ScoredSlab& slab) {
       throw_if_stopped(model.hooks->stop);
       for (std::int64_t i = 0; i < slab.count; ++i) {
         const double norm = std::sqrt(slab.squares[i]);
@@ -178,7 +179,7 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
           if (!place.list) {
             continue;
           }
-          BestFew& list = best[static_cast<std::size_t>(query) * lists + *place.list];
+          TopK& list = best[static_cast<std::size_t>(query) * lists + *place.list];
           if (list.may_take(place.key)) {
             list.offer({place.key, piece.owner, piece.first + slab.first + i, scores[query], norm});
           }
@@ -259,9 +260,9 @@ std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
     const auto gate_input = engine::make_streamed_input(watch, gate);
     const auto down_input = engine::make_streamed_input(watch, down);
     for (auto at = begins[i]; at != begins[i + 1]; ++at) {
-      at->second.down = measure::logical_column(*down_input, at->first.second);
+      at->second.down = statistics::logical_column(*down_input, at->first.second);
       at->second.gate_down_cosine = cosine_of(
-          measure::logical_row(*gate_input, of.rows.row(at->first.second)), at->second.down);
+          statistics::logical_row(*gate_input, of.rows.row(at->first.second)), at->second.down);
     }
   });
   watch.require_unchanged();
@@ -269,22 +270,22 @@ std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
 }
 
 std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::int64_t output,
-                                                 const measure::QueryVectors& columns,
+                                                 const statistics::QueryVectors& columns,
                                                  std::int64_t most) {
   const auto& whole = model.index->matrices[static_cast<std::size_t>(output)];
   Pieces work;
   add_pieces(0, whole, {0, 1, whole.rows}, columns.count(), work);
-  std::vector<BestFew> found(static_cast<std::size_t>(columns.count()), BestFew(most));
+  std::vector<TopK> found(static_cast<std::size_t>(columns.count()), TopK(most));
   std::mutex mutex;
-  const auto search_piece = [&](std::size_t number, measure::MatrixInput& input) {
+  const auto search_piece = [&](std::size_t number, MatrixInput& input) {
     const Piece& piece = work.pieces[number];
-    std::vector<BestFew> best(found.size(), BestFew(most));
-    measure::score_rows(input, piece.rows, columns, [&](const measure::ScoredSlab& slab) {
+    std::vector<TopK> best(found.size(), TopK(most));
+    statistics::score_rows(input, piece.rows, columns, [&](const statistics::ScoredSlab& slab) {
       throw_if_stopped(model.hooks->stop);
       for (std::int64_t i = 0; i < slab.count; ++i) {
         for (std::int64_t column = 0; column < slab.query_count; ++column) {
           const double score = slab.scores[i * slab.query_count + column];
-          BestFew& list = best[static_cast<std::size_t>(column)];
+          TopK& list = best[static_cast<std::size_t>(column)];
           if (std::isfinite(score) && list.may_take(score)) {
             list.offer({score, 0, piece.first + slab.first + i, score, 0.0});
           }
@@ -301,9 +302,9 @@ std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::
     return {};
   }
   std::vector<std::vector<TokenScore>> tokens;
-  for (const BestFew& list : found) {
+  for (const TopK& list : found) {
     std::vector<TokenScore>& of_column = tokens.emplace_back();
-    for (const BestFew::Item& item : list.items()) {
+    for (const TopK::Item& item : list.items()) {
       of_column.push_back({item.number, item.score});
     }
   }
@@ -322,7 +323,7 @@ LookupBatches::LookupBatches(const BatchShape& shape) : shape_(shape) {
 
 /// Lists of `count` things of `most` items, one for the whole and one a worker.
 std::uint64_t LookupBatches::list_bytes(std::uint64_t count, std::uint64_t most) const {
-  return count * (most * sizeof(BestFew::Item) + sizeof(BestFew)) *
+  return count * (most * sizeof(TopK::Item) + sizeof(TopK)) *
          (static_cast<std::uint64_t>(shape_.threads) + 1);
 }
 
@@ -386,4 +387,4 @@ std::size_t LookupBatches::size() const {
   return (all + passes - 1) / passes;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

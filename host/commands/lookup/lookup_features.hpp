@@ -18,25 +18,25 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What list number `list` of a query is by, in the report: a column's sign, or the order itself.
 std::string_view list_name(LookupOrder order, std::size_t list);
 
 /// Of many things the best few: the largest key first, then the smallest number. What is kept does
 /// not depend on the order of offers.
-class BestFew {
+class TopK {
  public:
   struct Item {
     double key = 0.0;
     std::int64_t matrix = 0, number = 0;
     double score = 0.0, norm = 0.0;
   };
-  explicit BestFew(std::int64_t most) : most_(static_cast<std::size_t>(most)) {}
+  explicit TopK(std::int64_t most) : most_(static_cast<std::size_t>(most)) {}
   void offer(const Item& item);
   /// Cheap: false where an item of that key cannot get in.
   bool may_take(double key) const { return items_.size() < most_ || key >= items_.back().key; }
-  void merge(const BestFew& other);
+  void merge(const TopK& other);
   const std::vector<Item>& items() const { return items_; }
 
  private:
@@ -55,13 +55,14 @@ struct LookupModel {
 /// What a search found.
 struct Search {
   /// Per query, list_count() of them; Item::matrix is an index into the features given.
-  std::vector<BestFew> best;
+  std::vector<TopK> best;
   std::int64_t features = 0, zero = 0, not_finite = 0;
   std::uint64_t bytes = 0;
   engine::RunOutcome pass;
 };
 Search search_features(const LookupModel& model, const std::vector<model::FeatureMatrix>& features,
-                       const measure::QueryVectors& queries, LookupOrder order, std::int64_t top);
+                       const statistics::QueryVectors& queries, LookupOrder order,
+                       std::int64_t top);
 
 /// Memory of one worker that scores `query_count` vectors at once with the rows of any of
 /// `features`, or of matrix `whole`, beside encoded bytes.
@@ -86,7 +87,7 @@ std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
 /// For every row of `columns` the `most` rows of `output` (an index) with the largest products, in
 /// one pass over it. Empty where stopped.
 std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::int64_t output,
-                                                 const measure::QueryVectors& columns,
+                                                 const statistics::QueryVectors& columns,
                                                  std::int64_t most);
 
 /// Why `output` (an index, or -1) cannot say which entries are raised; empty where it can.
@@ -129,4 +130,4 @@ class LookupBatches {
   bool names_tokens_ = false;  ///< the output embedding is searched
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

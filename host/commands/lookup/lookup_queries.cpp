@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 double norm_of(std::span<const float> values) {
   double square = 0.0;
@@ -67,4 +67,4 @@ QueryRequest token_numbers(const std::string& text) {
   return {.what = std::move(sequence)};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// A token by its text.
 struct TokenText {
@@ -117,4 +117,4 @@ class QueryMaker {
   std::size_t width_ = 0;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

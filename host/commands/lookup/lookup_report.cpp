@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -264,4 +264,4 @@ void LookupWriter::finish(const LookupResult& result) {
   write_(fmt::format("],\"bytes\":{},\"passes\":{}}}\n", result.searched_bytes, result.passes));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

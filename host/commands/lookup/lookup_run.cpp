@@ -20,7 +20,7 @@
 #include <set>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 std::string_view list_name(LookupOrder order, std::size_t list) {
   switch (order) {
@@ -40,9 +40,10 @@ std::string_view list_name(LookupOrder order, std::size_t list) {
 
 namespace {
 
-measure::CosineSides sides(LookupOrder order) {
-  return order == LookupOrder::kCosine || order == LookupOrder::kScore ? measure::CosineSides::kBoth
-                                                                       : measure::CosineSides::kOne;
+statistics::CosineSides sides(LookupOrder order) {
+  return order == LookupOrder::kCosine || order == LookupOrder::kScore
+             ? statistics::CosineSides::kBoth
+             : statistics::CosineSides::kOne;
 }
 
 /// A lookup from settings to result, step by step.
@@ -191,8 +192,8 @@ class Lookup {
     }
     maker_->require_unchanged();
     {
-      const measure::QueryVectors vectors(values, static_cast<std::int64_t>(queries.size()),
-                                          result_.width);
+      const statistics::QueryVectors vectors(values, static_cast<std::int64_t>(queries.size()),
+                                             result_.width);
       values = {};
       search(vectors, std::move(queries), memory.search);
     }
@@ -207,7 +208,7 @@ class Lookup {
     }
   }
 
-  void search(const measure::QueryVectors& vectors, std::vector<Query> queries,
+  void search(const statistics::QueryVectors& vectors, std::vector<Query> queries,
               std::uint64_t held) {
     const Search found =
         search_features(view(held), features_, vectors, settings_.order, settings_.top);
@@ -218,11 +219,11 @@ class Lookup {
     result_.zero = found.zero;
     result_.not_finite = found.not_finite;
     result_.searched_bytes += found.bytes;
-    const measure::CosineSides side = sides(settings_.order);
+    const statistics::CosineSides side = sides(settings_.order);
     const std::int64_t width = result_.width;
-    result_.expected_max = measure::expected_largest_cosine(found.features, width, side);
-    result_.null_median = measure::largest_cosine_quantile(0.5, found.features, width, side);
-    result_.null_q95 = measure::largest_cosine_quantile(0.95, found.features, width, side);
+    result_.expected_max = statistics::expected_largest_cosine(found.features, width, side);
+    result_.null_median = statistics::largest_cosine_quantile(0.5, found.features, width, side);
+    result_.null_q95 = statistics::largest_cosine_quantile(0.95, found.features, width, side);
     const std::size_t lists = list_count(settings_.order);
     for (std::size_t i = 0; i < queries.size(); ++i) {
       QueryResult one;
@@ -235,11 +236,11 @@ class Lookup {
   }
 
   FeatureList list_of(const Query& query, std::size_t number,
-                      const std::vector<BestFew::Item>& items) const {
+                      const std::vector<TopK::Item>& items) const {
     FeatureList list;
     list.by = list_name(settings_.order, number);
     double best = 0.0;
-    for (const BestFew::Item& item : items) {
+    for (const TopK::Item& item : items) {
       FoundFeature feature;
       feature.matrix = item.matrix;
       feature.feature = item.number;
@@ -253,8 +254,8 @@ class Lookup {
     }
     if (!items.empty()) {
       list.best = best;
-      list.p = measure::chance_of_largest_cosine(std::abs(best), result_.features, result_.width,
-                                                 sides(settings_.order));
+      list.p = statistics::chance_of_largest_cosine(std::abs(best), result_.features, result_.width,
+                                                    sides(settings_.order));
     }
     return list;
   }
@@ -324,4 +325,4 @@ LookupResult look_up(const LookupSettings& settings, const engine::RunHooks& hoo
   return Lookup(settings, hooks, see).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

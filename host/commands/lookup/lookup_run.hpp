@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What features are listed by. A gated unit is shut by a negative gate input, so that a positive
 /// and a negative answer are not of one kind.
@@ -140,4 +140,4 @@ class LookupWriter {
   bool has_begun_ = false;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -17,7 +17,7 @@
 #include <span>
 #include <string_view>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -167,7 +167,7 @@ class QueryList::Given final : public Part {
   std::size_t size() const override { return requests_.size(); }
   QueryRequest at(std::size_t i) const override { return requests_[i]; }
   bool has_text() const override {
-    return std::any_of(requests_.begin(), requests_.end(), jobs::has_text);
+    return std::any_of(requests_.begin(), requests_.end(), commands::has_text);
   }
 
  private:
@@ -202,7 +202,7 @@ class QueryList::Lines final : public Part {
                             fmt::format("more than {} queries in one file", kMaxLines));
         }
         lines_.push_back({static_cast<std::uint32_t>(begin), number});
-        has_text_ = !is_json_ || jobs::has_text(at(lines_.size() - 1)) || has_text_;
+        has_text_ = !is_json_ || commands::has_text(at(lines_.size() - 1)) || has_text_;
       }
       begin = end + 1;
     }
@@ -316,4 +316,4 @@ QueryList read_queries(const std::string& path) {
   return queries;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Cheap to copy: copies share what they hold.
 class QueryList {
@@ -51,4 +51,4 @@ QueryList read_vectors(const std::string& path);
 /// million queries, E-JSON-*; UsageError E-QUERY (64) where it holds none.
 QueryList read_queries(const std::string& path);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

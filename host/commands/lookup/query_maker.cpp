@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -93,7 +93,7 @@ class QueryMaker::EmbeddingRows {
     if (const auto known = rows_.find(number); known != rows_.end()) {
       return known->second;
     }
-    std::vector<float> values = measure::logical_row(*input_, number);
+    std::vector<float> values = statistics::logical_row(*input_, number);
     if (const std::string trouble = trouble_of(values); !trouble.empty()) {
       throw FormatError("E-QUERY", model::matrix_name(*record_),
                         fmt::format("row {} {}", number, trouble));
@@ -111,7 +111,7 @@ class QueryMaker::EmbeddingRows {
   std::string path_;
   engine::SourceWatch watch_;
   const model::MatrixRecord* record_ = nullptr;
-  std::unique_ptr<measure::MatrixInput> input_;
+  std::unique_ptr<MatrixInput> input_;
   std::unordered_map<std::int64_t, std::vector<float>> rows_;
 };
 
@@ -234,4 +234,4 @@ Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
   return query;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

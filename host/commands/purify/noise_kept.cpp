@@ -15,8 +15,8 @@ namespace {
 double spectral_share(const PurifyRule& rule, std::int64_t rows, std::int64_t cols) {
   const std::int64_t p = std::min(rows, cols);
   const std::int64_t n = std::max(rows, cols);
-  const measure::MarchenkoPastur law(static_cast<double>(p) / static_cast<double>(n));
-  std::vector<double> values = measure::mean_noise_spectrum(law, p, n);
+  const statistics::MarchenkoPastur law(static_cast<double>(p) / static_cast<double>(n));
+  std::vector<double> values = statistics::mean_noise_spectrum(law, p, n);
   for (double& value : values) {
     value = std::sqrt(value);
   }
@@ -25,7 +25,7 @@ double spectral_share(const PurifyRule& rule, std::int64_t rows, std::int64_t co
 }
 
 double drawn_share(const PurifyRule& rule, std::int64_t count) {
-  measure::DrawStream random(1);
+  statistics::DrawStream random(1);
   std::vector<float> values(as_size(count));
   double before = 0.0;
   for (float& value : values) {

@@ -100,7 +100,7 @@ struct PurifyResult {
 /// budget allow. A matrix that cannot be is left alone with its reason. Errors: ConfigurationError
 /// E-BUDGET (78) naming the least budget; those of ByteSource and Backend; SystemError E-SCRATCH
 /// (74).
-PurifyResult purify_model(const organ::GgufSource& source, measure::Backend& backend,
+PurifyResult purify_model(const organ::GgufSource& source, Backend& backend,
                           const PurifyOptions& options);
 
 /// Where results go. Empty: not written.

@@ -42,10 +42,10 @@ Encoded encoded(decode::ElementType type, const std::vector<float>& values, std:
   return out;
 }
 
-measure::MatrixReport spectrum_of(const MatrixTools& tools, const decode::EncodedMatrix& matrix) {
-  const auto input = measure::make_memory_input(matrix);
-  measure::MatrixInput* const batch[] = {input.get()};
-  measure::MatrixReport report;
+MatrixReport spectrum_of(const MatrixTools& tools, const decode::EncodedMatrix& matrix) {
+  const auto input = make_memory_input(matrix);
+  MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
   tools.backend.measure(batch, {.stop = tools.options.stop}, 0, std::span(&report, 1));
   return report;
 }
@@ -126,11 +126,10 @@ PurifiedMatrix purify_matrix(const MatrixTools& tools, const decode::EncodedMatr
   const PurifyOptions& options = tools.options;
   const bool other_type = options.encode && out_type != matrix.encoding->type;
   PurifiedMatrix out;
-  const measure::MatrixReport report = spectrum_of(tools, matrix);
-  if (report.status != measure::Status::kMeasured) {
+  const MatrixReport report = spectrum_of(tools, matrix);
+  if (report.status != MatrixStatus::kMeasured) {
     out.storable = false;
-    leave(out, report.status == measure::Status::kNotFinite ? "not finite" : "failed",
-          report.reason);
+    leave(out, report.status == MatrixStatus::kNotFinite ? "not finite" : "failed", report.reason);
     return out;
   }
   std::vector<float> before;
@@ -197,7 +196,7 @@ PurifiedMatrix purify_matrix(const MatrixTools& tools, const decode::EncodedMatr
   return out;
 }
 
-std::uint64_t purify_matrix_bytes(const measure::Backend& backend, const PurifyOptions& options,
+std::uint64_t purify_matrix_bytes(const Backend& backend, const PurifyOptions& options,
                                   const decode::Encoding& encoding, std::int64_t rows,
                                   std::int64_t cols) {
   const auto count = static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols);
@@ -205,16 +204,14 @@ std::uint64_t purify_matrix_bytes(const measure::Backend& backend, const PurifyO
       decode::code_bytes(encoding, as_size(rows), as_size(cols)).value_or(0);
   // W, W', and W' encoded, at most as F64.
   const std::uint64_t weights = before + count * (4 + 4 + 8);
-  measure::MeasureOptions measured;
-  std::uint64_t work =
-      backend.workspace_bytes(encoding, rows, cols, measured, measure::InputBytes::kHeld);
+  MeasureOptions measured;
+  std::uint64_t work = backend.workspace_bytes(encoding, rows, cols, measured, InputBytes::kHeld);
   if (!is_spectral(options.rule.method)) {
     return weights + std::max(work, flat_method_bytes(options.rule.method, count));
   }
   const std::int64_t rank = max_triplets(options, std::min(rows, cols));
   measured.vectors = static_cast<std::int32_t>(rank);
-  work = std::max(
-      work, backend.workspace_bytes(encoding, rows, cols, measured, measure::InputBytes::kHeld));
+  work = std::max(work, backend.workspace_bytes(encoding, rows, cols, measured, InputBytes::kHeld));
   return weights + work + as_size(rank * (rows + cols)) * 2 * sizeof(float);
 }
 

@@ -10,7 +10,7 @@ namespace vindex::purify {
 
 /// What every matrix of a run shares. Null files: nothing is kept of that kind.
 struct MatrixTools {
-  measure::Backend& backend;
+  Backend& backend;
   const PurifyOptions& options;
   write::ScratchFile* weights = nullptr;
   write::ScratchFile* factors = nullptr;
@@ -22,7 +22,7 @@ PurifiedMatrix purify_matrix(const MatrixTools& tools, const decode::EncodedMatr
                              decode::ElementType out_type);
 
 /// Upper bound of the bytes that purify_matrix() takes, its input included.
-std::uint64_t purify_matrix_bytes(const measure::Backend& backend, const PurifyOptions& options,
+std::uint64_t purify_matrix_bytes(const Backend& backend, const PurifyOptions& options,
                                   const decode::Encoding& encoding, std::int64_t rows,
                                   std::int64_t cols);
 

@@ -150,7 +150,7 @@ struct LowRank {
 
 /// The factors of `matrix` with its leading singular values replaced by `kept` (descending order of
 /// the old ones, at least one, at most min(rows, cols)). Errors: those of Backend::measure().
-LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matrix,
+LowRank low_rank_of(Backend& backend, const decode::EncodedMatrix& matrix,
                     std::span<const double> kept, std::stop_token stop = {});
 
 /// b a into `out`, rows x cols.

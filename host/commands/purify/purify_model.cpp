@@ -105,7 +105,7 @@ struct Units {
   std::vector<engine::RowWork> works;
 };
 
-Units units_of(const organ::GgufSource& source, const measure::Backend& backend,
+Units units_of(const organ::GgufSource& source, const Backend& backend,
                const PurifyOptions& options, const std::vector<PurifiedTensor>& tensors) {
   Units out;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -213,7 +213,7 @@ std::size_t PurifyResult::changed_count() const {
                     [](const PurifiedTensor& tensor) { return tensor.changed(); }));
 }
 
-PurifyResult purify_model(const organ::GgufSource& source, measure::Backend& backend,
+PurifyResult purify_model(const organ::GgufSource& source, Backend& backend,
                           const PurifyOptions& options) {
   PurifyResult result;
   result.options = options;

@@ -116,8 +116,8 @@ double optimal_shrinkage(double z, double aspect) {
 }
 
 NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double> singular_values) {
-  measure::MatrixReport report;
-  report.status = measure::Status::kMeasured;
+  MatrixReport report;
+  report.status = MatrixStatus::kMeasured;
   report.sigma.assign(singular_values.begin(), singular_values.end());
   for (const double value : singular_values) {
     report.moments.sum_squares += value * value;
@@ -126,8 +126,8 @@ NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double>
   NoiseFit fit;
   fit.aspect = static_cast<double>(std::min(rows, cols)) / static_cast<double>(longer);
   const double rounding = lost_below(singular_values);
-  const measure::SpectralTheta noise =
-      measure::spectral_theta(singular_values, longer, report.moments.sum_squares, rounding);
+  const statistics::SpectralTheta noise =
+      statistics::spectral_theta(singular_values, longer, report.moments.sum_squares, rounding);
   if (!(noise.noise > 0.0)) {
     return fit;
   }
@@ -136,8 +136,8 @@ NoiseFit fit_noise(std::int64_t rows, std::int64_t cols, std::span<const double>
   fit.rank_edge = static_cast<std::int64_t>(noise.rank_edge);
   fit.rank_gd = static_cast<std::int64_t>(noise.rank_gd);
   std::string unused;
-  const double ks = measure::derive_metrics(rows, cols, report, measure::Mode::kDefault,
-                                            unused)[measure::Metric::kMpKs];
+  const double ks = statistics::derive_metrics(rows, cols, report, SpectrumMode::kDefault,
+                                               unused)[statistics::Metric::kMpKs];
   fit.ks = std::isnan(ks) ? 1.0 : ks;
   return fit;
 }
@@ -206,17 +206,17 @@ ChangeFigures change_of_weights(std::span<const float> before, std::span<const f
   return figures_of(norm, now, product, difference);
 }
 
-LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matrix,
+LowRank low_rank_of(Backend& backend, const decode::EncodedMatrix& matrix,
                     std::span<const double> kept, std::stop_token stop) {
   expects(
       !kept.empty() && static_cast<std::int64_t>(kept.size()) <= std::min(matrix.rows, matrix.cols),
       "low_rank_of: between one and all singular values");
-  const auto input = measure::make_memory_input(matrix);
-  measure::MeasureOptions options;
+  const auto input = make_memory_input(matrix);
+  MeasureOptions options;
   options.vectors = static_cast<std::int32_t>(kept.size());
   options.stop = std::move(stop);
-  measure::MatrixReport report;
-  measure::MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
+  MatrixInput* const batch[] = {input.get()};
   backend.measure(batch, options, 0, std::span(&report, 1));
   LowRank out{.rows = matrix.rows,
               .cols = matrix.cols,
@@ -225,11 +225,11 @@ LowRank low_rank_of(measure::Backend& backend, const decode::EncodedMatrix& matr
               .b = {},
               .residual = 0.0,
               .failure = {}};
-  if (report.status != measure::Status::kMeasured || !report.vectors) {
+  if (report.status != MatrixStatus::kMeasured || !report.vectors) {
     out.failure = report.reason.empty() ? "the back end found no vectors" : report.reason;
     return out;
   }
-  measure::SingularVectors& vectors = *report.vectors;
+  SingularVectors& vectors = *report.vectors;
   if (vectors.count < out.rank) {
     out.failure = fmt::format("{} singular vectors of {} were found", vectors.count, out.rank);
     return out;

@@ -11,7 +11,7 @@
 
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -95,4 +95,4 @@ results::Schema routing_schema() {
           .summarise = routing_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 RoutingJob::RoutingJob(model::Dump dump, std::vector<RoutedLayer> layers, std::int64_t scale,
                        std::int32_t threads)
@@ -70,7 +70,9 @@ std::vector<engine::RowWork> RoutingJob::works(const std::vector<std::int64_t>& 
   return works;
 }
 
-engine::Lanes RoutingJob::lanes() const { return {.calls = {threads_}, .batch = 1, .held = 2}; }
+engine::WorkerLayout RoutingJob::worker_layout() const {
+  return {.calls = {threads_}, .batch = 1, .held = 2};
+}
 
 results::ResultRow RoutingJob::route(engine::UnitStream& unit, std::int64_t row) {
   const auto logits_of = [&](std::int64_t one, std::size_t input) {
@@ -103,4 +105,4 @@ void RoutingJob::process(engine::UnitStream& unit, std::size_t /*device*/, engin
   rows.push(std::move(row));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

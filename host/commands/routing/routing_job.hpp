@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// One layer of the dump, and how its tokens are routed.
 struct RoutedLayer {
@@ -28,7 +28,7 @@ class RoutingJob final : public engine::Job {
   std::int64_t row_count() const override { return static_cast<std::int64_t>(layers_.size()); }
   engine::RowFacts facts(std::int64_t row) const override;
   std::vector<engine::RowWork> works(const std::vector<std::int64_t>& rows) const override;
-  engine::Lanes lanes() const override;
+  engine::WorkerLayout worker_layout() const override;
   void process(engine::UnitStream& unit, std::size_t device, engine::RowSink& rows) override;
 
  private:
@@ -43,4 +43,4 @@ class RoutingJob final : public engine::Job {
   engine::RoutingNullCache nulls_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -20,7 +20,7 @@
 #include <span>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -113,8 +113,8 @@ std::vector<RoutedLayer> routed_layers(const model::Dump& dump, const RuleSource
     } else if (source.routers.expects_bias) {
       without_bias.push_back(record.layer);
     }
-    measure::TokenRouter checked(layer.router.rule, record.cols,
-                                 layer.router.bias);  // its errors, early
+    statistics::TokenRouter checked(layer.router.rule, record.cols,
+                                    layer.router.bias);  // its errors, early
     layers.push_back(std::move(layer));
   }
   if (std::string warning = bias_warning(without_bias, source.routers.family); !warning.empty()) {
@@ -226,4 +226,4 @@ engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine
   return engine::run_job(std::move(job), std::move(run), hooks);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the command line asks for. Of `run` counts what ActivationsSettings names, less what
 /// chooses a back end.
@@ -25,4 +25,4 @@ struct RoutingSettings {
 /// where nothing says the rule.
 engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

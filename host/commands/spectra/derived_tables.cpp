@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Merged {
   std::int64_t slices = 0;    ///< rows of this tensor in the file
   std::int64_t decoded = 0;   ///< of them with moments
   std::int64_t elements = 0;  ///< covered by those
-  measure::MeanScales scales;
+  statistics::MeanScales scales;
   std::string unmeasured;  ///< why the first slice without a spectrum has none
 };
 
@@ -54,7 +54,7 @@ struct TensorRow {
   const results::TensorEntry* tensor = nullptr;
   std::string reason;
   std::optional<decode::Moments> moments;  ///< where all of it was measured
-  measure::ScaleFigures scales = {};
+  statistics::ScaleFigures scales = {};
   std::string scales_missing = {};
 };
 
@@ -70,9 +70,9 @@ void set_scales(const results::TensorEntry& tensor, const Merged* merged, Tensor
   }
   row.scales = merged->scales.mean();
   const std::int64_t size = tensor.count / merged->slices;
-  const bool is_older = size >= measure::kLeastScaled && std::isnan(row.scales.csci_null_sd);
+  const bool is_older = size >= statistics::kLeastScaled && std::isnan(row.scales.csci_null_sd);
   row.scales_missing =
-      is_older ? "measured before schema 1.4" : measure::missing_scales(size, row.scales);
+      is_older ? "measured before schema 1.4" : statistics::missing_scales(size, row.scales);
 }
 
 std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors,
@@ -87,7 +87,7 @@ std::vector<TensorRow> tensor_rows(std::span<const results::TensorEntry> tensors
       tensor.elements += moments->count + moments->nonfinite;
     }
     tensor.scales.add(row->rows * row->cols, scales_of(*row));
-    if (row->status != measure::Status::kMeasured && tensor.unmeasured.empty()) {
+    if (row->status != MatrixStatus::kMeasured && tensor.unmeasured.empty()) {
       tensor.unmeasured = row->reason;
     }
   }
@@ -223,45 +223,45 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors,
   return table;
 }
 
-std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows) {
-  std::vector<measure::LayerRow> input;
+std::vector<statistics::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows) {
+  std::vector<statistics::LayerRow> input;
   input.reserve(rows.size());
   for (const results::StoredRow* row : rows) {
-    measure::LayerRow one;
+    statistics::LayerRow one;
     one.layer = row->layer;
     one.block = static_cast<std::int32_t>(row->block);
     one.role = row->role;
     one.expert = row->expert;
     one.rows = row->rows;
     one.cols = row->cols;
-    one.measured = row->status == measure::Status::kMeasured;
+    one.measured = row->status == MatrixStatus::kMeasured;
     one.drawn = drawn_member(*row);
-    one.var_at_64 = var_at_k_of(*row, measure::kPlaceOf64);
-    one.var_at_64_null = var_at_k_null_of(*row, measure::kPlaceOf64);
-    one.stable_rank = metric_of(*row, measure::Metric::kStableRank);
-    one.effective_rank = metric_of(*row, measure::Metric::kEffectiveRank);
-    one.sigma_ratio_1_2 = metric_of(*row, measure::Metric::kSigmaRatio12);
+    one.var_at_64 = var_at_k_of(*row, statistics::kPlaceOf64);
+    one.var_at_64_null = var_at_k_null_of(*row, statistics::kPlaceOf64);
+    one.stable_rank = metric_of(*row, statistics::Metric::kStableRank);
+    one.effective_rank = metric_of(*row, statistics::Metric::kEffectiveRank);
+    one.sigma_ratio_1_2 = metric_of(*row, statistics::Metric::kSigmaRatio12);
     input.push_back(one);
   }
-  return measure::layer_groups(input);
+  return statistics::layer_groups(input);
 }
 
 namespace {
 
 /// Why ends of intervals are NaN; empty where none is.
-std::string interval_reason(const measure::LayerGroup& group) {
-  using measure::Estimate;
+std::string interval_reason(const statistics::LayerGroup& group) {
+  using statistics::Estimate;
   const auto is_open = [](const Estimate& one) {
     return !std::isnan(one.value) && (std::isnan(one.low) || std::isnan(one.high));
   };
   std::string means;
   bool is_quantile = false;
-  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
-    const measure::MetricEstimates& of = group.estimates[m];
+  for (std::size_t m = 0; m < statistics::kLayerMetricCount; ++m) {
+    const statistics::MetricEstimates& of = group.estimates[m];
     is_quantile |= is_open(of.median) || is_open(of.q25) || is_open(of.q75);
     if (is_open(of.mean)) {
       means += (means.empty() ? "" : ", ") +
-               std::string(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+               std::string(statistics::layer_metric_name(static_cast<statistics::LayerMetric>(m)));
     }
   }
   std::string text;
@@ -277,10 +277,10 @@ std::string interval_reason(const measure::LayerGroup& group) {
 }
 
 /// Mean and quantiles of the whole group as its sample tells them: how far they may be off.
-void add_estimates(results::SideTable& table, const std::vector<measure::LayerGroup>& groups) {
-  using measure::Estimate;
-  using measure::LayerGroup;
-  using measure::MetricEstimates;
+void add_estimates(results::SideTable& table, const std::vector<statistics::LayerGroup>& groups) {
+  using statistics::Estimate;
+  using statistics::LayerGroup;
+  using statistics::MetricEstimates;
   struct Figure {
     const char* name;
     Estimate MetricEstimates::*member;
@@ -295,8 +295,8 @@ void add_estimates(results::SideTable& table, const std::vector<measure::LayerGr
                       &LayerGroup::n_measured);
   results::add_column(table, groups, "n_total", "1", "matrices of the group in the model",
                       &LayerGroup::n_total);
-  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
-    const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+  for (std::size_t m = 0; m < statistics::kLayerMetricCount; ++m) {
+    const std::string name(statistics::layer_metric_name(static_cast<statistics::LayerMetric>(m)));
     for (const Figure& figure : kFigures) {
       const auto add = [&](const std::string& suffix, const std::string& long_name,
                            double Estimate::*number) {
@@ -325,8 +325,8 @@ void add_estimates(results::SideTable& table, const std::vector<measure::LayerGr
 }  // namespace
 
 results::SideTable layer_table(std::span<const results::StoredRow* const> rows, bool drawn) {
-  using Group = measure::LayerGroup;
-  using measure::Statistic;
+  using Group = statistics::LayerGroup;
+  using statistics::Statistic;
   results::SideTable table{.group = "/layer",
                            .dimension = "group",
                            .long_name = "number of the (layer, block, role)",
@@ -342,8 +342,8 @@ results::SideTable layer_table(std::span<const results::StoredRow* const> rows, 
   results::add_column(table, groups, "count", "1", "measured matrices", &Group::count);
   results::add_column(table, groups, "var_at_64_null", "1",
                       "var_at_64 of iid noise; NaN where shapes differ", &Group::var_at_64_null);
-  for (std::size_t m = 0; m < measure::kLayerMetricCount; ++m) {
-    const std::string name(measure::layer_metric_name(static_cast<measure::LayerMetric>(m)));
+  for (std::size_t m = 0; m < statistics::kLayerMetricCount; ++m) {
+    const std::string name(statistics::layer_metric_name(static_cast<statistics::LayerMetric>(m)));
     const auto add = [&](const char* suffix, const char* units, const std::string& long_name,
                          auto Statistic::*member) {
       results::add_column(table, groups, name + suffix, units, long_name,
@@ -369,18 +369,18 @@ results::SideTable null_table(std::span<const results::StoredRow* const> rows) {
   constexpr std::size_t kMostNullShapes = 256;  // each takes draws where nothing was measured
   struct NullShape {
     std::int64_t short_side = 0, long_side = 0;
-    measure::MetricValues errors;
+    statistics::MetricValues errors;
   };
   std::set<std::pair<std::int64_t, std::int64_t>> sides;
   for (const results::StoredRow* row : rows) {
     const auto [p, n] = std::minmax(row->rows, row->cols);
-    if (p >= 2 && p < measure::kMinComputedNull && sides.size() < kMostNullShapes) {
+    if (p >= 2 && p < statistics::kMinComputedNull && sides.size() < kMostNullShapes) {
       sides.insert({p, n});
     }
   }
   std::vector<NullShape> shapes;
   for (const auto& [p, n] : sides) {
-    shapes.push_back({p, n, measure::null_errors(p, n)});
+    shapes.push_back({p, n, statistics::null_errors(p, n)});
   }
   results::SideTable table{.group = "/null",
                            .dimension = "shape",
@@ -389,14 +389,13 @@ results::SideTable null_table(std::span<const results::StoredRow* const> rows) {
   results::add_column(table, shapes, "p", "1", "the smaller of rows and cols",
                       &NullShape::short_side);
   results::add_column(table, shapes, "n", "1", "the larger of them", &NullShape::long_side);
-  for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
-    results::add_column(table, shapes, fmt::format("var_at_{}_null_error", measure::kVarAtK[i]),
-                        "1",
-                        fmt::format("standard error of var_at_k_null at k = {}, a mean of draws",
-                                    measure::kVarAtK[i]),
-                        [i](const NullShape& shape) { return shape.errors.var_at_k[i]; });
+  for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
+    results::add_column(
+        table, shapes, fmt::format("var_at_{}_null_error", kVarAtK[i]), "1",
+        fmt::format("standard error of var_at_k_null at k = {}, a mean of draws", kVarAtK[i]),
+        [i](const NullShape& shape) { return shape.errors.var_at_k[i]; });
   }
-  for (const measure::MetricRow& metric : measure::metric_rows()) {
+  for (const statistics::MetricRow& metric : statistics::metric_rows()) {
     if (metric.has_null) {
       results::add_column(
           table, shapes, fmt::format("{}_null_error", metric.name), "1",
@@ -407,4 +406,4 @@ results::SideTable null_table(std::span<const results::StoredRow* const> rows) {
   return table;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@ namespace vindex::results {
 class ResultsReader;
 }
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Statistics of a tensor are the merged moments of its matrices, in row order, where every slice
 /// is in the file; else NaN with the reason.
@@ -30,7 +30,7 @@ results::SideTable tensor_table(std::span<const results::TensorEntry> tensors,
                                 std::span<const results::StoredRow* const> rows);
 
 /// The rows of /layer/. Roles are views of `rows`, which must outlive the result.
-std::vector<measure::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows);
+std::vector<statistics::LayerGroup> groups_of(std::span<const results::StoredRow* const> rows);
 
 /// A row for each shape of `rows` whose nulls are means of draws: the standard errors of these, as
 /// `<name>_null_error`. No rows where there is no such shape; the first 256 where there are more.
@@ -42,4 +42,4 @@ results::SideTable layer_table(std::span<const results::StoredRow* const> rows, 
 /// What is wrong with a file of spectra, one line each (Schema::validate).
 std::vector<std::string> validate_spectra(results::ResultsReader& reader);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

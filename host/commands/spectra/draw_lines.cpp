@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -36,4 +36,4 @@ std::string sample_attribute(std::span<const results::StoredRow* const> rows,
   return fmt::format("{}:{}", most, seed);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

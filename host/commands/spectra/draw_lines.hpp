@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// The line of a run that draws by `seed`. Runs without one may be before it or behind it: the
 /// selection may grow, and rows of no draw are in no estimate.
@@ -23,10 +23,9 @@ std::pair<std::string, std::string> draw_line(std::uint64_t seed);
 std::optional<std::string> draw_seed(const results::Fingerprint& lines);
 
 /// What a row says of the draw of its group.
-inline measure::DrawnMember drawn_member(const results::StoredRow& row) {
-  return {.draw = row.draw,
-          .draw_of = row.draw_of,
-          .is_tried = row.status != measure::Status::kSkipped};
+inline statistics::DrawnMember drawn_member(const results::StoredRow& row) {
+  return {
+      .draw = row.draw, .draw_of = row.draw_of, .is_tried = row.status != MatrixStatus::kSkipped};
 }
 
 /// "16:7" as --sample takes it: the most matrices that are drawn of any group of routed experts (1
@@ -34,4 +33,4 @@ inline measure::DrawnMember drawn_member(const results::StoredRow& row) {
 std::string sample_attribute(std::span<const results::StoredRow* const> rows,
                              const std::string& seed);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

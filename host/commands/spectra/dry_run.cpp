@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -90,4 +90,4 @@ AccessProof prove_access(const engine::RunSettings& settings, const engine::Sele
   return proof;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

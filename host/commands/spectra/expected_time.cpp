@@ -19,7 +19,7 @@
 #include <set>
 #include <tuple>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -94,25 +94,25 @@ class NoiseMatrix {
 /// concurrent call measures a batch of up to `batch`. The better of up to two rounds, since the
 /// first pays for start-up.
 double measured_rate(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
-                     std::int64_t batch, const measure::MeasureOptions& options,
-                     const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+                     std::int64_t batch, const MeasureOptions& options,
+                     const std::vector<std::unique_ptr<Backend>>& backends) {
   const NoiseMatrix noise(encoding, rows, cols);
   double rate = 0.0;
   for (const auto& backend : backends) {
-    const measure::BackendLimits limits = backend->limits();
+    const BackendLimits limits = backend->limits();
     const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, limits.batch));
     double best = 0.0;
     for (int round = 0; round < 2; ++round) {
       const Clock::time_point start = Clock::now();
       const auto calls = static_cast<std::size_t>(limits.concurrent_calls);
       for_each_index(calls, calls, [&](std::size_t /*worker*/, std::size_t /*call*/) {
-        std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-        std::vector<measure::MatrixInput*> pointers;
+        std::vector<std::unique_ptr<MatrixInput>> inputs;
+        std::vector<MatrixInput*> pointers;
         for (std::size_t i = 0; i < count; ++i) {
-          inputs.push_back(measure::make_memory_input(noise.matrix()));
+          inputs.push_back(make_memory_input(noise.matrix()));
           pointers.push_back(inputs.back().get());
         }
-        std::vector<measure::MatrixReport> reports(count);
+        std::vector<MatrixReport> reports(count);
         backend->measure(pointers, options, 0, reports);
       });
       const double seconds = seconds_since(start);
@@ -135,7 +135,7 @@ struct Kind {
 };
 
 std::vector<Kind> kinds_of(const engine::WorkPlan& plan, const model::ModelIndex& index,
-                           const measure::MeasureOptions& options) {
+                           const MeasureOptions& options) {
   std::map<std::tuple<model::ResultTable, std::int64_t, std::int64_t, std::string>, Kind> kinds;
   for (const engine::WorkUnit& unit : plan.units) {
     for (const engine::MatrixRef& ref : unit.matrices) {
@@ -225,10 +225,10 @@ ExampleShape example_shape(std::int64_t rows, std::int64_t cols, double factor) 
 
 double expected_seconds(const engine::WorkPlan& plan, const model::ModelIndex& index,
                         const engine::RunSettings& settings,
-                        const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+                        const std::vector<std::unique_ptr<Backend>>& backends) {
   const std::vector<Kind> kinds = kinds_of(plan, index, settings.options);
   // Draws beyond the first cost what the first one costs.
-  measure::MeasureOptions sample = settings.options;
+  MeasureOptions sample = settings.options;
   sample.sign_flip_draws = std::min(sample.sign_flip_draws, 1);
   const Clock::time_point start = Clock::now();
   std::int64_t workers = 0;
@@ -270,7 +270,7 @@ double expected_seconds(const engine::WorkPlan& plan, const model::ModelIndex& i
 }
 
 std::uint64_t device_need(const engine::WorkPlan& plan, const model::ModelIndex& index,
-                          const engine::RunSettings& settings, const measure::Backend& backend) {
+                          const engine::RunSettings& settings, const Backend& backend) {
   std::uint64_t most = 0;
   for (const engine::WorkUnit& unit : plan.units) {
     const model::MatrixRecord& record =
@@ -287,4 +287,4 @@ std::uint64_t device_need(const engine::WorkPlan& plan, const model::ModelIndex&
   return most * static_cast<std::uint64_t>(backend.limits().concurrent_calls);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -22,6 +22,7 @@
 #include "model/importance/importance_matrix.hpp"
 #include "model/products/product.hpp"
 #include "results/parts/run_store.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 #include <vindex/error.hpp>
 
@@ -39,7 +40,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -79,7 +80,7 @@ Json draw_json(const engine::RunSettings& settings) {
 /// that will read, asked before about every file (BulkReader::prepare()).
 results::RunDescription describe_run(const engine::RunSettings& settings,
                                      const engine::SelectedModel& model,
-                                     const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                                     const std::vector<std::unique_ptr<Backend>>& backends,
                                      const input::BulkReader& reader) {
   results::RunDescription run = engine::begin_description(
       results::FileSchema::kResults, settings.model,
@@ -92,7 +93,7 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
 
   run.fingerprint.emplace_back("mode", run.mode);
   run.fingerprint.emplace_back("escalate", settings.options.escalate ? "yes" : "no");
-  run.fingerprint.emplace_back("null", measure::null_name(run.sign_flip_draws));
+  run.fingerprint.emplace_back("null", statistics::null_name(run.sign_flip_draws));
   run.fingerprint.emplace_back("vectors", std::to_string(run.vectors));
   run.fingerprint.emplace_back("spectra", run.store_spectra ? "stored" : "left out");
   if (settings.sample) {
@@ -118,12 +119,12 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
   }
   run.inputs_json = inputs.dump(1);
 
-  const measure::MeasureOptions& options = settings.options;
+  const MeasureOptions& options = settings.options;
   run.settings_json =
       engine::settings_text({{"mode", run.mode},
                              {"escalate", options.escalate},
                              {"svd_route", options.svd_route},
-                             {"null", measure::null_name(run.sign_flip_draws)},
+                             {"null", statistics::null_name(run.sign_flip_draws)},
                              {"reshape", reshape},
                              {"heads", settings.indexing.heads},
                              {"lora", settings.indexing.lora},
@@ -158,11 +159,11 @@ results::RunDescription describe_run(const engine::RunSettings& settings,
 constexpr std::int64_t kSampleSlab = 1 << 20;
 
 /// Every so-manyth value, and `scales` gets all of them.
-std::vector<float> read_sample(measure::MatrixInput& input, SlabScales& scales) {
+std::vector<float> read_sample(MatrixInput& input, SlabScales& scales) {
   const std::int64_t rows = input.rows();
   const std::int64_t cols = input.cols();
-  std::vector<float> sample(static_cast<std::size_t>(measure::sample_size(rows * cols)));
-  const std::int64_t stride = measure::sample_stride(rows * cols);
+  std::vector<float> sample(static_cast<std::size_t>(statistics::sample_size(rows * cols)));
+  const std::int64_t stride = statistics::sample_stride(rows * cols);
   // A 1-D tensor is one row: it is cut by columns, at blocks.
   const std::int64_t unit = decode::column_granularity(input.encoding());
   const std::int64_t step = std::max<std::int64_t>(unit, kSampleSlab / rows / unit * unit);
@@ -175,11 +176,11 @@ std::vector<float> read_sample(measure::MatrixInput& input, SlabScales& scales) 
 }
 
 /// Why a sample has no angles.
-std::string missing_text(const measure::SampleAngles& angles) {
+std::string missing_text(const statistics::SampleAngles& angles) {
   if (angles.is_constant) {
     return "constant: theta_seed is 0, no theta_qq";
   }
-  if (angles.count < measure::kMinSampled) {
+  if (angles.count < statistics::kMinSampled) {
     return "fewer than 4 values";
   }
   return std::isnan(angles.theta_seed) ? "holds values that are not finite" : "";
@@ -202,9 +203,9 @@ void sample_vector(engine::SourceWatch& watch, const model::TensorRecord& tensor
                       with_signs ? std::optional(input->sign_flip_key()) : std::nullopt);
     std::vector<float> sample = read_sample(*input, scales);
     out.scales = scales.figures();
-    out.scales_missing = scales.is_finite() ? measure::missing_scales(tensor.count, out.scales)
+    out.scales_missing = scales.is_finite() ? statistics::missing_scales(tensor.count, out.scales)
                                             : "holds values that are not finite";
-    out.angles = measure::sample_angles(sample, true);
+    out.angles = statistics::sample_angles(sample, true);
     out.missing = missing_text(out.angles);
   } catch (const Error& error) {
     out.missing = error.what();
@@ -272,18 +273,18 @@ void add_samples(const engine::RunSettings& settings, const engine::SelectedMode
   }
   watch.require_unchanged();
   Json document = Json::of(parse_json(description.settings_json, "the settings", {}));
-  document["sample"] = {{"most", measure::kMaxSampled},
-                        {"bins", measure::kSeedBins},
-                        {"entropy_weight", measure::kEntropyWeight},
-                        {"kurtosis_weight", measure::kKurtosisWeight},
-                        {"spacing_weight", measure::kSpacingWeight}};
+  document["sample"] = {{"most", statistics::kMaxSampled},
+                        {"bins", statistics::kSeedBins},
+                        {"entropy_weight", statistics::kEntropyWeight},
+                        {"kurtosis_weight", statistics::kKurtosisWeight},
+                        {"spacing_weight", statistics::kSpacingWeight}};
   description.settings_json = document.dump(1);
 }
 
 }  // namespace
 
 engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::SelectedModel& model,
-                          const std::vector<std::unique_ptr<measure::Backend>>& backends) {
+                          const std::vector<std::unique_ptr<Backend>>& backends) {
   std::vector<std::int64_t> rows;
   for (std::size_t row = 0; row < model.selected.size(); ++row) {
     if (model.index.matrices[static_cast<std::size_t>(model.selected[row])].unsupported.empty()) {
@@ -334,7 +335,7 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                        model.files.shards.size(), data_text(bytes)));
   }
   std::string note;
-  std::vector<std::unique_ptr<measure::Backend>> backends =
+  std::vector<std::unique_ptr<Backend>> backends =
       engine::open_backends(settings, devices.take(), note);
   run.reader = engine::open_reader(settings.reading, {&model.files});
   run.description = describe_run(settings, model, backends, *run.reader);
@@ -355,4 +356,4 @@ engine::RunOutcome measure_model(const engine::RunSettings& settings,
   return outcome;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -9,12 +9,12 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// The plan of everything selected on `backends`. Errors: ConfigurationError E-BUDGET (78) where
 /// the budget is too small.
 engine::WorkPlan plan_run(const engine::RunSettings& settings, const engine::SelectedModel& model,
-                          const std::vector<std::unique_ptr<measure::Backend>>& backends);
+                          const std::vector<std::unique_ptr<Backend>>& backends);
 
 /// What a dry run has tried.
 struct AccessProof {
@@ -46,11 +46,11 @@ ExampleShape example_shape(std::int64_t rows, std::int64_t cols, double factor);
 /// nothing of the storage.
 double expected_seconds(const engine::WorkPlan& plan, const model::ModelIndex& index,
                         const engine::RunSettings& settings,
-                        const std::vector<std::unique_ptr<measure::Backend>>& backends);
+                        const std::vector<std::unique_ptr<Backend>>& backends);
 
 /// Device memory of `backend` that the calls of `plan` which run at once take at most; bytes.
 std::uint64_t device_need(const engine::WorkPlan& plan, const model::ModelIndex& index,
-                          const engine::RunSettings& settings, const measure::Backend& backend);
+                          const engine::RunSettings& settings, const Backend& backend);
 
 /// Begins to load OpenBLAS, once for the process, which takes as long as opening a small model:
 /// measure_model() does it, and whoever knows earlier what it will be asked for. While the loader
@@ -64,4 +64,4 @@ std::uint64_t device_need(const engine::WorkPlan& plan, const model::ModelIndex&
 engine::RunOutcome measure_model(const engine::RunSettings& settings,
                                  const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

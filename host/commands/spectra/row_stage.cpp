@@ -7,13 +7,14 @@
 #include "core/process/stop.hpp"
 #include "core/process/threads.hpp"
 #include "model/products/product.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -22,19 +23,19 @@ constexpr std::int32_t kMaxStageThreads = 16;
 
 std::string code_text(ExitCode code) { return std::to_string(static_cast<int>(code)); }
 
-std::uint64_t vector_bytes(const std::optional<measure::SingularVectors>& vectors) {
+std::uint64_t vector_bytes(const std::optional<SingularVectors>& vectors) {
   return vectors ? sizeof(float) * (vectors->left.size() + vectors->right.size()) : 0;
 }
 
-std::uint64_t draw_bytes(const std::optional<measure::SignFlipNull>& null) {
-  return null ? sizeof(double) * null->first_sigma.size() +
-                    sizeof(measure::SignFlipDraw) * null->draws.size()
-              : 0;
+std::uint64_t draw_bytes(const std::optional<SignFlipNull>& null) {
+  return null
+             ? sizeof(double) * null->first_sigma.size() + sizeof(SignFlipDraw) * null->draws.size()
+             : 0;
 }
 
 }  // namespace
 
-RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions& options,
+RowStage::RowStage(const model::ModelIndex& index, const MeasureOptions& options,
                    engine::RowSink& rows, std::uint64_t queue_bytes)
     : index_(index), options_(options), rows_(rows), raw_(kMaxReports, queue_bytes) {
   const std::int32_t count = std::clamp(usable_cores() / 4, 1, kMaxStageThreads);
@@ -47,8 +48,7 @@ RowStage::RowStage(const model::ModelIndex& index, const measure::MeasureOptions
 
 RowStage::~RowStage() { finish(); }
 
-void RowStage::push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
-                    TakenSample taken) {
+void RowStage::push(std::int64_t row, std::int64_t matrix, MatrixReport report, TakenSample taken) {
   const std::uint64_t bytes = sizeof(double) * report.sigma.size() + draw_bytes(report.sign_flip) +
                               vector_bytes(report.vectors) + sizeof(float) * taken.weights.size();
   raw_.push({.row = row, .matrix = matrix, .report = std::move(report), .taken = std::move(taken)},
@@ -81,7 +81,7 @@ void RowStage::work() {
 
 results::ResultRow RowStage::row_of(Raw& raw) {
   const model::MatrixRecord& record = index_.matrices[static_cast<std::size_t>(raw.matrix)];
-  measure::MatrixReport& report = raw.report;
+  MatrixReport& report = raw.report;
   results::ResultRow row;
   row.index = raw.row;
   row.status = report.status;
@@ -91,28 +91,28 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   SpectrumNumbers numbers;
   numbers.sigma_error = report.sigma_error;
   numbers.set_moments(report.moments);
-  if (report.status == measure::Status::kMeasured && !raw.taken.weights.empty()) {
-    numbers.set_sample(measure::sample_angles(raw.taken.weights, false));
+  if (report.status == MatrixStatus::kMeasured && !raw.taken.weights.empty()) {
+    numbers.set_sample(statistics::sample_angles(raw.taken.weights, false));
     numbers.set_scales(raw.taken.scales);
   }
   if (record.product == nullptr) {
     numbers.nulls = nulls_.of(record.rows, record.cols);
   }
-  if (report.status == measure::Status::kFailed) {
+  if (report.status == MatrixStatus::kFailed) {
     row.error_class = code_text(ExitCode::kInternal);
-  } else if (report.status == measure::Status::kUnsupported) {
+  } else if (report.status == MatrixStatus::kUnsupported) {
     row.error_class = code_text(ExitCode::kMalformedInput);
   }
-  if (report.status == measure::Status::kMeasured && record.product != nullptr) {
+  if (report.status == MatrixStatus::kMeasured && record.product != nullptr) {
     numbers.nulls = product_nulls_.of(record.product->sides(), rows_.stop_token());
     numbers.values = cpu::derive_product_metrics(record.rows, record.cols, record.product->rank(),
                                                  report, row.reason);
     row.sigma = std::move(report.sigma);
-  } else if (report.status == measure::Status::kMeasured) {
+  } else if (report.status == MatrixStatus::kMeasured) {
     numbers.values =
-        measure::derive_metrics(record.rows, record.cols, report, options_.mode, row.reason);
+        statistics::derive_metrics(record.rows, record.cols, report, options_.mode, row.reason);
     if (report.sign_flip) {
-      numbers.sign_flip = measure::summarise_sign_flips(
+      numbers.sign_flip = statistics::summarise_sign_flips(
           *report.sign_flip, numbers.values, report.sigma, std::min(record.rows, record.cols));
     }
     row.sigma = std::move(report.sigma);
@@ -125,4 +125,4 @@ results::ResultRow RowStage::row_of(Raw& raw) {
   return row;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

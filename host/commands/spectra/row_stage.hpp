@@ -14,15 +14,15 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Thread-safe.
 class RowStage {
  public:
   /// `index`, `options` and `rows`, where finished rows go, must outlive it. `queue_bytes` of
   /// reports may wait, or one. A quarter of the cores work.
-  RowStage(const model::ModelIndex& index, const measure::MeasureOptions& options,
-           engine::RowSink& rows, std::uint64_t queue_bytes);
+  RowStage(const model::ModelIndex& index, const MeasureOptions& options, engine::RowSink& rows,
+           std::uint64_t queue_bytes);
   ~RowStage();
   RowStage(const RowStage&) = delete;
   RowStage& operator=(const RowStage&) = delete;
@@ -30,8 +30,7 @@ class RowStage {
   /// `report` of matrix `matrix` of the index, row `row` of the file, and what was taken of its
   /// weights where the run takes samples. Waits where rows are not taken fast enough. What no row
   /// can hold (no memory for one) fails the sink.
-  void push(std::int64_t row, std::int64_t matrix, measure::MatrixReport report,
-            TakenSample taken = {});
+  void push(std::int64_t row, std::int64_t matrix, MatrixReport report, TakenSample taken = {});
   /// Nothing more is pushed; returns after the last row.
   void finish();
   /// Time that its threads spent on rows, all of them together.
@@ -40,20 +39,20 @@ class RowStage {
  private:
   struct Raw {
     std::int64_t row = 0, matrix = 0;
-    measure::MatrixReport report;
+    MatrixReport report;
     TakenSample taken;
   };
   void work();
   results::ResultRow row_of(Raw& raw);
 
   const model::ModelIndex& index_;
-  const measure::MeasureOptions& options_;
+  const MeasureOptions& options_;
   engine::RowSink& rows_;
-  measure::NullCache nulls_;
+  statistics::NullCache nulls_;
   cpu::ProductNullCache product_nulls_;
   engine::BoundedQueue<Raw> raw_;
   std::atomic<std::int64_t> busy_nanoseconds_{0};
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -3,6 +3,7 @@
 
 #include "commands/spectra/sampled/sample_columns.hpp"
 #include "core/constants.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 
 #include <fmt/format.h>
 
@@ -13,26 +14,26 @@
 #include <string>
 #include <type_traits>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
-using measure::Metric;
-using measure::SignFlipSpread;
-using measure::SignFlipSummary;
+using statistics::Metric;
+using statistics::SignFlipSpread;
+using statistics::SignFlipSummary;
 
 static_assert(std::is_standard_layout_v<SpectrumNumbers> &&
               std::is_trivially_copyable_v<SpectrumNumbers>);
 static_assert(sizeof(SpectrumNumbers) ==
-                  sizeof(double) * (2 * (measure::kMetricCount + measure::kVarAtK.size()) + 3 +
-                                    kMomentCount + kSampleCount + kScaleCount +
-                                    2 * measure::kVarAtK.size()) +
+                  sizeof(double) *
+                          (2 * (statistics::kMetricCount + kVarAtK.size()) + 3 + kMomentCount +
+                           kSampleCount + kScaleCount + 2 * kVarAtK.size()) +
                       sizeof(SignFlipSummary),
               "doubles and nothing else");
 
 constexpr std::size_t place_of(std::size_t offset) { return offset / sizeof(double); }
 constexpr std::size_t kNumbers = place_of(sizeof(SpectrumNumbers));
-constexpr std::size_t kVarAtKPlace = place_of(offsetof(measure::MetricValues, var_at_k));
+constexpr std::size_t kVarAtKPlace = place_of(offsetof(statistics::MetricValues, var_at_k));
 constexpr std::size_t kValues = place_of(offsetof(SpectrumNumbers, values));
 constexpr std::size_t kNulls = place_of(offsetof(SpectrumNumbers, nulls));
 constexpr std::size_t kMoments = place_of(offsetof(SpectrumNumbers, moments));
@@ -40,7 +41,7 @@ constexpr std::size_t kScales = place_of(offsetof(SpectrumNumbers, scales));
 
 void set_by_k(results::CellColumn& column) {
   column.scale = "k";
-  column.width = measure::kVarAtK.size();
+  column.width = kVarAtK.size();
 }
 
 /// The table while it is made. Names live as long as the program.
@@ -113,7 +114,7 @@ void add_sign_flip(Maker& to) {
 }
 
 void add_metrics(Maker& to) {
-  for (const measure::MetricRow& metric : measure::metric_rows()) {
+  for (const statistics::MetricRow& metric : statistics::metric_rows()) {
     const char* const group = metric.needs_bulk ? "theta" : nullptr;
     const std::size_t offset = sizeof(double) * static_cast<std::size_t>(metric.metric);
     to.add(std::string(metric.name), std::string(metric.long_name),
@@ -131,7 +132,7 @@ Maker made() {
   Maker to;
   to.add("sigma_error", "error that the route answers for, of any singular value, in their units",
          offsetof(SpectrumNumbers, sigma_error), "sigma_error");
-  constexpr std::size_t kByK = offsetof(measure::MetricValues, var_at_k);
+  constexpr std::size_t kByK = offsetof(statistics::MetricValues, var_at_k);
   to.add_by_k("var_at_k", "share of the squared norm in the first k singular values",
               offsetof(SpectrumNumbers, values) + kByK);
   to.add_by_k("var_at_k_null", "var_at_k of iid noise of that shape (Marchenko-Pastur)",
@@ -174,8 +175,7 @@ constexpr std::array<results::ColumnGroup, 10> kSpectraGroups = {
      {"drawn", "draw"}}};
 
 constexpr std::array<results::SecondScale, 2> kSpectraScales = {
-    {{"k", "number of singular values counted", measure::kVarAtK},
-     {"moment", "number of the moment"}}};
+    {{"k", "number of singular values counted", kVarAtK}, {"moment", "number of the moment"}}};
 
 constexpr std::array<results::CellColumn, 1> kSpectraResume = {
     {{.name = "moments",
@@ -209,7 +209,7 @@ void SpectrumNumbers::set_moments(const decode::Moments& m) {
   }
 }
 
-void SpectrumNumbers::set_bounds(const measure::SpectrumBounds& bounds) {
+void SpectrumNumbers::set_bounds(const SpectrumBounds& bounds) {
   const auto copy = [](const std::vector<double>& from, auto& to) {
     std::copy_n(from.begin(), std::min(from.size(), to.size()), to.begin());
   };
@@ -219,12 +219,12 @@ void SpectrumNumbers::set_bounds(const measure::SpectrumBounds& bounds) {
   stable_rank_upper = bounds.stable_rank_upper;
 }
 
-void SpectrumNumbers::set_sample(const measure::SampleAngles& angles) {
+void SpectrumNumbers::set_sample(const statistics::SampleAngles& angles) {
   std::transform(sample_columns().begin(), sample_columns().end(), sample.begin(),
                  [&](const SampleColumn& column) { return column.value(angles); });
 }
 
-void SpectrumNumbers::set_scales(const measure::ScaleFigures& figures) {
+void SpectrumNumbers::set_scales(const statistics::ScaleFigures& figures) {
   std::transform(scale_columns().begin(), scale_columns().end(), scales.begin(),
                  [&](const ScaleColumn& column) { return figures.*column.member; });
 }
@@ -280,8 +280,8 @@ std::optional<decode::Moments> moments_of(const results::RowOutcome& row) {
   return m;
 }
 
-measure::ScaleFigures scales_of(const results::RowOutcome& row) {
-  measure::ScaleFigures figures;
+statistics::ScaleFigures scales_of(const results::RowOutcome& row) {
+  statistics::ScaleFigures figures;
   std::size_t place = kScales;
   for (const ScaleColumn& column : scale_columns()) {
     figures.*column.member = row.cell(place++);
@@ -298,4 +298,4 @@ const results::CellTable& spectra_table() {
   return table;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

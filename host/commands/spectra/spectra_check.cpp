@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -51,7 +51,7 @@ class SpectraChecker final : results::FileChecker {
     counts(derived_skipped);
     bulk(model::ResultTable::kMatrix);
     // Before there were coordinates, the dimension had the name of one.
-    results::SideTable tensors = jobs::tensor_table({}, tensor_samples(), {});
+    results::SideTable tensors = commands::tensor_table({}, tensor_samples(), {});
     if (file_.exists("/tensor/tensor")) {
       tensors.dimension = "tensor";
     }
@@ -100,15 +100,14 @@ class SpectraChecker final : results::FileChecker {
   /// The columns that files of that version have, by what the run was asked for.
   void columns(model::ResultTable table) {
     const std::string second = group_of(table) + "/k";
-    column(second, results::h5::Type::kInt32, {measure::kVarAtK.size()}, "");
+    column(second, results::h5::Type::kInt32, {kVarAtK.size()}, "");
     attempt([&] {
-      std::vector<std::int32_t> k(measure::kVarAtK.size());
+      std::vector<std::int32_t> k(kVarAtK.size());
       const results::h5::Dataset dataset = file_.open_dataset(second);
       require(dataset.shape() == results::h5::Shape{k.size()}, second + ": wrong shape");
       if (dataset.shape() == results::h5::Shape{k.size()}) {
         dataset.read<std::int32_t>(0, k.size(), k);
-        require(std::equal(k.begin(), k.end(), measure::kVarAtK.begin()),
-                second + ": wrong values");
+        require(std::equal(k.begin(), k.end(), kVarAtK.begin()), second + ": wrong values");
       }
     });
     results::TableLayout layout;
@@ -230,9 +229,9 @@ class SpectraChecker final : results::FileChecker {
 
   void layer() {
     const bool drawn = file_.exists("/matrix/draw");
-    table(of_its_version(jobs::layer_table({}, drawn)));
+    table(of_its_version(commands::layer_table({}, drawn)));
     if (file_.exists("/null")) {
-      table(jobs::null_table({}));
+      table(commands::null_table({}));
     }
     if (drawn) {
       require_attribute("/", "sample");
@@ -247,7 +246,7 @@ class SpectraChecker final : results::FileChecker {
       dataset.read<std::int64_t>(0, counts.size(), counts);
       std::int64_t measured = 0;
       for (const results::StoredRow& row : rows_) {
-        measured += row.status == measure::Status::kMeasured ? 1 : 0;
+        measured += row.status == MatrixStatus::kMeasured ? 1 : 0;
       }
       std::int64_t sum = 0;
       for (const std::int64_t count : counts) {
@@ -266,4 +265,4 @@ std::vector<std::string> validate_spectra(results::ResultsReader& reader) {
   return SpectraChecker(reader).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -74,7 +74,7 @@ void add_spectra_lines(const results::RunDescription& run, results::Fingerprint&
   lines.emplace_back("stored.mode", run.mode);
   lines.emplace_back("stored.spectra", run.store_spectra ? "yes" : "no");
   lines.emplace_back("stored.vectors", std::to_string(run.vectors));
-  lines.emplace_back("stored.null", measure::null_name(run.sign_flip_draws));
+  lines.emplace_back("stored.null", statistics::null_name(run.sign_flip_draws));
   if (run.sampled) {  // files of earlier versions have no such line
     lines.emplace_back("stored.sample", "yes");
   }
@@ -86,7 +86,7 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
   out.store_spectra = file.integer_attribute("/resume", "spectra") != 0;
   const std::int64_t draws = file.integer_attribute("/resume", "sign_flip");
   out.sign_flip_draws =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, measure::kMaxSignFlipDraws));
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(draws, 0, statistics::kMaxSignFlipDraws));
   const std::int64_t vectors = file.integer_attribute("/resume", "vectors");
   out.vectors = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors, 0, 1 << 20));
   out.sampled = file.has_attribute("/resume", "sampled");
@@ -171,10 +171,10 @@ void describe_spectra(const results::ResultsReader& reader, results::FileDescrip
   }
 }
 
-results::Beside spectra_beside(const results::FileDescription& description,
-                               std::span<const results::StoredRow* const> rows,
-                               results::BulkSource& /*bulk*/, bool whole) {
-  results::Beside beside{
+results::SideTables spectra_beside(const results::FileDescription& description,
+                                   std::span<const results::StoredRow* const> rows,
+                                   results::BulkSource& /*bulk*/, bool whole) {
+  results::SideTables beside{
       .tables = {tensor_table(description.tensors,
                               description.sampled ? TensorSamples::kScales : TensorSamples::kNone,
                               rows)}};
@@ -213,4 +213,4 @@ results::Schema spectra_schema() {
           .validate = validate_spectra};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

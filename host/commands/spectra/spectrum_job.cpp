@@ -16,15 +16,13 @@
 #include <tuple>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
 std::uint64_t matrix_workspace(const void* context, const model::MatrixRecord& matrix,
-                               measure::InputBytes input) {
-  const auto* asked =
-      static_cast<const std::pair<const measure::Backend*, const measure::MeasureOptions*>*>(
-          context);
+                               InputBytes input) {
+  const auto* asked = static_cast<const std::pair<const Backend*, const MeasureOptions*>*>(context);
   return asked->first->workspace_bytes(engine::measured_encoding(matrix), matrix.stored_rows(),
                                        matrix.stored_cols(),
                                        engine::options_for(matrix.table, *asked->second), input);
@@ -57,13 +55,11 @@ void sort_by_draw(const engine::SelectedModel& model, std::vector<engine::RowWor
 
 }  // namespace
 
-std::vector<engine::RowWork> spectrum_works(
-    const engine::SelectedModel& model,
-    const std::vector<std::unique_ptr<measure::Backend>>& backends,
-    const measure::MeasureOptions& options, RowOptions wanted,
-    const std::vector<std::int64_t>& rows) {
-  const std::pair<const measure::Backend*, const measure::MeasureOptions*> context(
-      backends.front().get(), &options);
+std::vector<engine::RowWork> spectrum_works(const engine::SelectedModel& model,
+                                            const std::vector<std::unique_ptr<Backend>>& backends,
+                                            const MeasureOptions& options, RowOptions wanted,
+                                            const std::vector<std::int64_t>& rows) {
+  const std::pair<const Backend*, const MeasureOptions*> context(backends.front().get(), &options);
   const SpectrumPlanning planning{.index = &model.index,
                                   .options = &options,
                                   .workspace = &matrix_workspace,
@@ -92,13 +88,13 @@ RowOptions row_options(const engine::RunSettings& settings) {
           .in_drawn_order = settings.in_drawn_order};
 }
 
-engine::Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                       RowOptions wanted) {
-  const measure::BackendLimits limits = backends.front()->limits();
-  engine::Lanes lanes{.calls = {},
-                      .batch = limits.batch,
-                      .held = limits.held_inputs,
-                      .in_order = wanted.in_file_order || wanted.in_drawn_order};
+engine::WorkerLayout lanes_of(const std::vector<std::unique_ptr<Backend>>& backends,
+                              RowOptions wanted) {
+  const BackendLimits limits = backends.front()->limits();
+  engine::WorkerLayout lanes{.calls = {},
+                             .batch = limits.batch,
+                             .held = limits.held_inputs,
+                             .in_order = wanted.in_file_order || wanted.in_drawn_order};
   for (const auto& backend : backends) {
     lanes.calls.push_back(backend->limits().concurrent_calls);
   }
@@ -106,8 +102,8 @@ engine::Lanes lanes_of(const std::vector<std::unique_ptr<measure::Backend>>& bac
 }
 
 SpectrumJob::SpectrumJob(engine::SelectedModel model,
-                         std::vector<std::unique_ptr<measure::Backend>> backends,
-                         measure::MeasureOptions options, RowOptions rows)
+                         std::vector<std::unique_ptr<Backend>> backends, MeasureOptions options,
+                         RowOptions rows)
     : model_(std::move(model)),
       views_({{&model_.files, &model_.index}}),
       backends_(std::move(backends)),
@@ -136,9 +132,11 @@ std::vector<engine::RowWork> SpectrumJob::works(const std::vector<std::int64_t>&
   return spectrum_works(model_, backends_, options_, row_options_, rows);
 }
 
-engine::Lanes SpectrumJob::lanes() const { return lanes_of(backends_, row_options_); }
+engine::WorkerLayout SpectrumJob::worker_layout() const {
+  return lanes_of(backends_, row_options_);
+}
 
-std::unique_ptr<measure::StagingBuffer> SpectrumJob::make_staging(std::size_t bytes) {
+std::unique_ptr<StagingBuffer> SpectrumJob::make_staging(std::size_t bytes) {
   return backends_.front()->make_staging(bytes);
 }
 
@@ -153,11 +151,11 @@ void SpectrumJob::finish() { stage_->finish(); }
 
 /// Measures some matrices of a unit. Memory trouble halves the batch; trouble of one matrix is a
 /// row.
-void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backend,
+void SpectrumJob::measure_part(engine::UnitStream& unit, Backend& backend,
                                const std::vector<std::size_t>& members, engine::RowSink& rows) {
   const model::ResultTable table = record(unit.unit->rows.front()).table;
   const bool sampled = row_options_.sampled && table == model::ResultTable::kMatrix;
-  std::vector<measure::MatrixInput*> batch;
+  std::vector<MatrixInput*> batch;
   std::vector<std::unique_ptr<SampledInput>> samples;
   for (const std::size_t member : members) {
     batch.push_back(unit.input(member));
@@ -168,8 +166,8 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, measure::Backend& backe
                          .get();
     }
   }
-  std::vector<measure::MatrixReport> reports(batch.size());
-  measure::MeasureOptions options = engine::options_for(table, options_);
+  std::vector<MatrixReport> reports(batch.size());
+  MeasureOptions options = engine::options_for(table, options_);
   options.stop = unit.stop_token();
   std::exception_ptr trouble;
   try {
@@ -234,4 +232,4 @@ void SpectrumJob::process(engine::UnitStream& unit, std::size_t device, engine::
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

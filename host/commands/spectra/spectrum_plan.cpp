@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -25,20 +25,19 @@ bool spectra_of_one_kind(const model::ModelIndex& index, const engine::RowWork& 
     return work_a.reading == work_b.reading && a.tensor == b.tensor;
   }
   return a.table == b.table &&
-         measure::is_same_kind({a.rows, a.cols, a.transposed, &a.encoding},
-                               {b.rows, b.cols, b.transposed, &b.encoding}) &&
+         statistics::is_same_kind({a.rows, a.cols, a.transposed, &a.encoding},
+                                  {b.rows, b.cols, b.transposed, &b.encoding}) &&
          work_a.slot == work_b.slot && work_a.shared == work_b.shared;
 }
 
 /// Spectrum, singular vectors and draws of one report.
-std::uint64_t report_bytes(const model::MatrixRecord& matrix,
-                           const measure::MeasureOptions& options) {
+std::uint64_t report_bytes(const model::MatrixRecord& matrix, const MeasureOptions& options) {
   const auto rows = static_cast<std::uint64_t>(matrix.rows);
   const auto cols = static_cast<std::uint64_t>(matrix.cols);
   const auto draws = static_cast<std::uint64_t>(options.sign_flip_draws);
   const std::uint64_t values = std::min(rows, cols);
   const std::uint64_t vectors = std::min(values, static_cast<std::uint64_t>(options.vectors));
-  return sizeof(double) * values * (draws > 0 ? 2 : 1) + sizeof(measure::SignFlipDraw) * draws +
+  return sizeof(double) * values * (draws > 0 ? 2 : 1) + sizeof(SignFlipDraw) * draws +
          vectors * (sizeof(float) * (rows + cols) + 3 * sizeof(double));
 }
 
@@ -66,7 +65,6 @@ engine::RowWork spectrum_work(const SpectrumPlanning& planning, std::int64_t row
   work.slot = staged.slot;
   work.shared = staged.shared;
   const engine::InputMemory input = engine::input_memory(record);
-  using measure::InputBytes;
   const auto need = [&](InputBytes bytes) {
     return planning.workspace(planning.context, record, bytes);
   };
@@ -101,9 +99,9 @@ void set_kinds(const model::ModelIndex& index, std::vector<engine::RowWork>& wor
 }
 
 engine::WorkPlan plan_work(const model::ModelIndex& index,
-                           const std::vector<std::int64_t>& selected,
-                           const measure::MeasureOptions& options, const engine::PlanLimits& limits,
-                           WorkspaceModel workspace, const void* context, bool store_spectra) {
+                           const std::vector<std::int64_t>& selected, const MeasureOptions& options,
+                           const engine::PlanLimits& limits, WorkspaceModel workspace,
+                           const void* context, bool store_spectra) {
   const SpectrumPlanning planning{.index = &index,
                                   .options = &options,
                                   .workspace = workspace,
@@ -124,11 +122,11 @@ std::uint64_t encoded_bytes(const model::MatrixRecord& matrix) {
                                    : engine::stored_bytes(matrix);
 }
 
-double row_cost(const model::MatrixRecord& matrix, const measure::MeasureOptions& options) {
+double row_cost(const model::MatrixRecord& matrix, const MeasureOptions& options) {
   return matrix.product != nullptr
              ? engine::product_cost(matrix)
              : engine::measuring_cost(matrix.rows, matrix.cols,
                                       engine::options_for(matrix.table, options));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -9,16 +9,16 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the plan asks of a back end: its workspace, without needing one in tests.
 using WorkspaceModel = std::uint64_t (*)(const void* context, const model::MatrixRecord& matrix,
-                                         measure::InputBytes input);
+                                         InputBytes input);
 
 /// How spectra are measured, as far as planning goes.
 struct SpectrumPlanning {
   const model::ModelIndex* index = nullptr;
-  const measure::MeasureOptions* options = nullptr;
+  const MeasureOptions* options = nullptr;
   WorkspaceModel workspace = nullptr;
   const void* context = nullptr;  ///< of `workspace`
   bool store_spectra = true;
@@ -36,14 +36,14 @@ void set_kinds(const model::ModelIndex& index, std::vector<engine::RowWork>& wor
 /// Plans the measurement of `selected` (indices into index.matrices, in row order; unsupported ones
 /// are left out), whose rows are numbered from 0. See plan_rows().
 engine::WorkPlan plan_work(const model::ModelIndex& index,
-                           const std::vector<std::int64_t>& selected,
-                           const measure::MeasureOptions& options, const engine::PlanLimits& limits,
-                           WorkspaceModel workspace, const void* context, bool store_spectra);
+                           const std::vector<std::int64_t>& selected, const MeasureOptions& options,
+                           const engine::PlanLimits& limits, WorkspaceModel workspace,
+                           const void* context, bool store_spectra);
 
 /// Bytes of codes and companions of one matrix; of a product, those of its windows.
 std::uint64_t encoded_bytes(const model::MatrixRecord& matrix);
 
 /// The same of a row of any table.
-double row_cost(const model::MatrixRecord& matrix, const measure::MeasureOptions& options);
+double row_cost(const model::MatrixRecord& matrix, const MeasureOptions& options);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -21,8 +21,8 @@ namespace {
 constexpr std::int64_t kCentredRows = 1;
 
 /// Why numbers of the values are NaN.
-void add_reasons(std::int64_t tokens, bool with_covariance, const measure::ActivationTotals& totals,
-                 results::ResultRow& row) {
+void add_reasons(std::int64_t tokens, bool with_covariance,
+                 const statistics::ActivationTotals& totals, results::ResultRow& row) {
   const auto is_missing = [&](std::size_t cell) { return std::isnan(row.cells[cell]); };
   if (totals.mean_square() == 0.0) {
     add_reason(row, "zeros alone: no shape (hoyer, kurtosis, effective_rank)");
@@ -44,23 +44,23 @@ void add_reasons(std::int64_t tokens, bool with_covariance, const measure::Activ
 }  // namespace
 
 std::int64_t activations_step(const decode::Encoding& encoding, std::int64_t cols) {
-  return measure::inner_product_rows(encoding, cols, true);
+  return inner_product_rows(encoding, cols, true);
 }
 
-void add_activations(measure::MatrixInput& values, measure::ActivationLaw law,
+void add_activations(MatrixInput& values, statistics::ActivationLaw law,
                      const CovarianceTools* tools, const std::stop_token& stop,
                      results::ResultRow& row) {
   const std::int64_t step = activations_step(values.encoding(), values.cols());
-  measure::ActivationTotals totals(values.cols());
+  statistics::ActivationTotals totals(values.cols());
   for_each_slab(values, step,
                 [&](const auto& /*slab*/, std::span<const float> some) { totals.add(some); });
   if (!totals.is_finite()) {
-    row.status = measure::Status::kNotFinite;
+    row.status = MatrixStatus::kNotFinite;
     add_reason(row, "values that are not finite: no statistics of them");
     return;
   }
   const std::vector<double> means = totals.neuron_means();
-  measure::ActivationSpread spread(totals);
+  statistics::ActivationSpread spread(totals);
   std::optional<TokenCovariance> covariance;
   if (tools != nullptr && values.rows() > kCentredRows) {
     covariance.emplace(tools->backend, values.rows(), means, tools->threads, stop);
@@ -71,8 +71,8 @@ void add_activations(measure::MatrixInput& values, measure::ActivationLaw law,
       covariance->add(slab, some);
     }
   });
-  const measure::ActivationNulls nulls =
-      measure::activation_nulls(law, values.rows(), values.cols());
+  const statistics::ActivationNulls nulls =
+      statistics::activation_nulls(law, values.rows(), values.cols());
   const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
   set(activations_cell("hoyer"), totals.hoyer());
   set(activations_cell("hoyer_null"), nulls.hoyer);
@@ -90,9 +90,9 @@ void add_activations(measure::MatrixInput& values, measure::ActivationLaw law,
     set(activations_cell("effective_rank"),
         totals.varies() ? covariance->effective_rank() : std::nan(""));
     const double gaussian = tools->nulls.of(values.rows() - kCentredRows,
-                                            values.cols())[measure::Metric::kEffectiveRank];
+                                            values.cols())[statistics::Metric::kEffectiveRank];
     set(activations_cell("effective_rank_null"),
-        measure::effective_rank_null(law, values.rows(), values.cols(), gaussian));
+        statistics::effective_rank_null(law, values.rows(), values.cols(), gaussian));
   }
   add_reasons(values.rows(), tools != nullptr, totals, row);
   const auto sparsity = spread.sparsity();
@@ -104,7 +104,7 @@ void add_activations(measure::MatrixInput& values, measure::ActivationLaw law,
 
 std::uint64_t activations_row_bytes(std::int64_t tokens, std::int64_t neurons,
                                     const CovarianceTools* covariance) {
-  return measure::ActivationTotals::memory_bytes(neurons) +
+  return statistics::ActivationTotals::memory_bytes(neurons) +
          (covariance == nullptr ? 0
                                 : TokenCovariance::memory_bytes(covariance->backend, tokens,
                                                                 neurons, covariance->threads));

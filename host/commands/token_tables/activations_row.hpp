@@ -14,8 +14,8 @@ namespace vindex::engine {
 
 /// What effective_rank is computed with.
 struct CovarianceTools {
-  measure::Backend& backend;
-  measure::NullCache& nulls;
+  Backend& backend;
+  statistics::NullCache& nulls;
   std::int32_t threads = 1;
 };
 
@@ -23,7 +23,7 @@ struct CovarianceTools {
 /// kActivationsTable; `law`: of the null; `covariance` null: no effective_rank is asked for. A row
 /// of values that are not finite gets that status. Errors: those of the input, OutOfMemory,
 /// DeviceError, Stopped.
-void add_activations(measure::MatrixInput& values, measure::ActivationLaw law,
+void add_activations(MatrixInput& values, statistics::ActivationLaw law,
                      const CovarianceTools* covariance, const std::stop_token& stop,
                      results::ResultRow& row);
 

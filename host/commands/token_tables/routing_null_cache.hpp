@@ -51,8 +51,8 @@ class OnceCache {
 
 class RoutingNullCache {
  public:
-  const measure::NoiseRouter& noise(RouterRule rule, std::int64_t experts, double mean,
-                                    double deviation, std::int64_t tokens) {
+  const statistics::NoiseRouter& noise(RouterRule rule, std::int64_t experts, double mean,
+                                       double deviation, std::int64_t tokens) {
     rule.biased = false;
     const Key key = {experts,
                      tokens,
@@ -64,35 +64,36 @@ class RoutingNullCache {
                      std::bit_cast<std::int64_t>(mean),
                      std::bit_cast<std::int64_t>(deviation)};
     return noise_.get(
-        key, [&] { return measure::noise_router(rule, experts, mean, deviation, tokens); });
+        key, [&] { return statistics::noise_router(rule, experts, mean, deviation, tokens); });
   }
-  const measure::UniformRoutingNulls& uniform(const measure::ChoiceLaw& law, std::int64_t tokens) {
+  const statistics::UniformRoutingNulls& uniform(const statistics::ChoiceLaw& law,
+                                                 std::int64_t tokens) {
     return uniform_.get(key_of(law, tokens),
-                        [&] { return measure::uniform_routing_nulls(law, tokens); });
+                        [&] { return statistics::uniform_routing_nulls(law, tokens); });
   }
-  const measure::MaximumNull& transition(const measure::ChoiceLaw& from,
-                                         const measure::ChoiceLaw& to, std::int64_t tokens) {
+  const statistics::MaximumNull& transition(const statistics::ChoiceLaw& from,
+                                            const statistics::ChoiceLaw& to, std::int64_t tokens) {
     Key key = key_of(from, tokens);
     const Key more = key_of(to, tokens);
     key.insert(key.end(), more.begin(), more.end());
-    return transition_.get(key, [&] { return measure::transition_maximum(from, to, tokens); });
+    return transition_.get(key, [&] { return statistics::transition_maximum(from, to, tokens); });
   }
 
  private:
   using Key = std::vector<std::int64_t>;
-  static Key key_of(const measure::ChoiceLaw& law, std::int64_t tokens) {
+  static Key key_of(const statistics::ChoiceLaw& law, std::int64_t tokens) {
     Key key = {law.experts, law.top_k, law.groups, tokens,
                static_cast<std::int64_t>(law.patterns.size())};
-    for (const measure::ChoicePattern& pattern : law.patterns) {
+    for (const statistics::ChoicePattern& pattern : law.patterns) {
       key.push_back(static_cast<std::int64_t>(pattern.parts.size()));
       key.insert(key.end(), pattern.parts.begin(), pattern.parts.end());
       key.push_back(std::bit_cast<std::int64_t>(pattern.chance));
     }
     return key;
   }
-  OnceCache<Key, measure::NoiseRouter> noise_;
-  OnceCache<Key, measure::UniformRoutingNulls> uniform_;
-  OnceCache<Key, measure::MaximumNull> transition_;
+  OnceCache<Key, statistics::NoiseRouter> noise_;
+  OnceCache<Key, statistics::UniformRoutingNulls> uniform_;
+  OnceCache<Key, statistics::MaximumNull> transition_;
 };
 
 }  // namespace vindex::engine

@@ -25,33 +25,32 @@ using results::padded_array;
 
 /// Of every token that a null draws: a dozen numbers.
 constexpr std::uint64_t kDrawnTokenBytes =
-    12 * sizeof(double) * static_cast<std::uint64_t>(measure::kNoiseTokens);
+    12 * sizeof(double) * static_cast<std::uint64_t>(statistics::kNoiseTokens);
 
 /// What the tokens of one layer came to, and of the layer before it.
 struct Tallies {
-  explicit Tallies(const measure::MatrixInput& logits) : own(logits.cols(), logits.rows()) {}
-  measure::RoutingTally own;
-  std::optional<measure::TransitionTally> transitions;
-  measure::LogitSpread spread, spread_before;
+  explicit Tallies(const MatrixInput& logits) : own(logits.cols(), logits.rows()) {}
+  statistics::RoutingTally own;
+  std::optional<statistics::TransitionTally> transitions;
+  statistics::LogitSpread spread, spread_before;
   std::int64_t left_out = 0, tokens_before = 0;
 };
 
 Tallies route_layer(const RoutedLogits& own_layer, const RoutedLogits* layer_before) {
   const LayerRouter& layer = own_layer.router;
-  measure::MatrixInput& logits = own_layer.logits;
+  MatrixInput& logits = own_layer.logits;
   const LayerRouter* const before = layer_before == nullptr ? nullptr : &layer_before->router;
-  measure::MatrixInput* const before_logits =
-      layer_before == nullptr ? nullptr : &layer_before->logits;
+  MatrixInput* const before_logits = layer_before == nullptr ? nullptr : &layer_before->logits;
   const auto experts = static_cast<std::size_t>(logits.cols());
-  measure::TokenRouter router(layer.rule, logits.cols(), layer.bias);
-  std::optional<measure::TokenRouter> before_router;
+  statistics::TokenRouter router(layer.rule, logits.cols(), layer.bias);
+  std::optional<statistics::TokenRouter> before_router;
   Tallies out(logits);
   if (before != nullptr) {
     before_router.emplace(before->rule, before_logits->cols(), before->bias);
     out.transitions.emplace(before_logits->cols(), logits.cols());
   }
-  measure::RoutedToken token;
-  measure::RoutedToken earlier;
+  statistics::RoutedToken token;
+  statistics::RoutedToken earlier;
   std::vector<float> earlier_values;
   for_each_slab(logits, 1, [&](const decode::EncodedMatrix& slab, std::span<const float> values) {
     std::size_t width = 0;
@@ -99,7 +98,7 @@ double largest_of(const std::vector<float>& lifts) {
 results::ResultRow routing_row(const RoutedLogits& own, const RoutedLogits* before,
                                std::int64_t scale, RoutingNullCache& nulls) {
   const Tallies tallies = route_layer(own, before);
-  const measure::RoutingStatistics s = tallies.own.statistics();
+  const statistics::RoutingStatistics s = tallies.own.statistics();
   results::ResultRow out;
   out.method = "float64";
   out.cells = results::empty_cells(kRoutingTable);
@@ -109,18 +108,18 @@ results::ResultRow routing_row(const RoutedLogits& own, const RoutedLogits* befo
                              tallies.left_out, own.logits.rows());
   }
   if (s.tokens == 0) {
-    out.status = measure::Status::kNotFinite;
+    out.status = MatrixStatus::kNotFinite;
     return out;
   }
-  out.status = measure::Status::kMeasured;
+  out.status = MatrixStatus::kMeasured;
   const std::int64_t experts = own.logits.cols();
   const double logit_mean = tallies.spread.mean();
   const double logit_deviation = tallies.spread.deviation();
-  const measure::NoiseRouter& noise =
+  const statistics::NoiseRouter& noise =
       nulls.noise(own.router.rule, experts, logit_mean, logit_deviation, s.tokens);
-  const measure::UniformRoutingNulls& null = nulls.uniform(noise.choice, s.tokens);
+  const statistics::UniformRoutingNulls& null = nulls.uniform(noise.choice, s.tokens);
   const auto set = [&](std::size_t cell, double value) { out.cells[cell] = value; };
-  const auto beside = [&](std::size_t cell, const measure::DrawnNull& of_null) {
+  const auto beside = [&](std::size_t cell, const statistics::DrawnNull& of_null) {
     set(cell, of_null.mean);
     set(cell + 1, of_null.deviation);
   };
@@ -141,7 +140,8 @@ results::ResultRow routing_row(const RoutedLogits& own, const RoutedLogits* befo
   set(routing_cell("dead_experts"), static_cast<double>(s.loads.dead_experts));
   beside(routing_cell("dead_experts_null"), null.dead_experts);
   set(routing_cell("mean_weight_null"), s.overall_weight);
-  set(routing_cell("mean_weight_null_sd"), measure::mean_weight_deviation(s, noise.choice.share()));
+  set(routing_cell("mean_weight_null_sd"),
+      statistics::mean_weight_deviation(s, noise.choice.share()));
   set(routing_cell("router_entropy"), s.router_entropy);
   beside(routing_cell("router_entropy_null"), noise.entropy);
   set(routing_cell("router_entropy_noise"), noise.entropy.mean);
@@ -178,16 +178,17 @@ results::ResultRow routing_row(const RoutedLogits& own, const RoutedLogits* befo
   set(routing_cell("previous_layer"), before->layer);
   set(routing_cell("transition_lift_max"), max_next);
   if (const std::int64_t tokens = tallies.transitions->tokens(); tokens > 0) {
-    const measure::NoiseRouter& noise_before =
+    const statistics::NoiseRouter& noise_before =
         nulls.noise(before->router.rule, before->logits.cols(), tallies.spread_before.mean(),
                     tallies.spread_before.deviation(), tallies.tokens_before);
-    const measure::MaximumNull& largest =
+    const statistics::MaximumNull& largest =
         nulls.transition(noise_before.choice, noise.choice, tokens);
     beside(routing_cell("transition_lift_max_null"), largest.null);
     set(routing_cell("transition_lift_max_p"), largest.chance(max_next));
     set(routing_cell("transition_lift_null"), 1.0);
     set(routing_cell("transition_lift_null_sd"),
-        measure::transition_deviation(tokens, noise_before.choice.share(), noise.choice.share()));
+        statistics::transition_deviation(tokens, noise_before.choice.share(),
+                                         noise.choice.share()));
   }
   const auto rows = static_cast<std::size_t>(before->logits.cols());
   keep_square(routing_array("transition_lift"), transitions, rows);
@@ -204,9 +205,9 @@ std::uint64_t routing_row_bytes(std::int64_t tokens, std::int64_t experts, std::
                                 std::int64_t scale) {
   const auto square = static_cast<std::uint64_t>(scale) * static_cast<std::uint64_t>(scale);
   // Pairs of experts are counted again for nulls, and tokens drawn.
-  return measure::RoutingTally::memory_bytes(experts, tokens) + square * sizeof(std::uint32_t) +
+  return statistics::RoutingTally::memory_bytes(experts, tokens) + square * sizeof(std::uint32_t) +
          kDrawnTokenBytes +
-         (before > 0 ? measure::TransitionTally::memory_bytes(before, experts) : 0) +
+         (before > 0 ? statistics::TransitionTally::memory_bytes(before, experts) : 0) +
          routing_arrays_bytes(scale);
 }
 

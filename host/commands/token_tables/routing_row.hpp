@@ -22,7 +22,7 @@ struct LayerRouter {
 /// Logits [tokens, experts] of a layer and what routes them; both outlive the call.
 struct RoutedLogits {
   const LayerRouter& router;
-  measure::MatrixInput& logits;
+  MatrixInput& logits;
   std::int32_t layer = -1;
 };
 

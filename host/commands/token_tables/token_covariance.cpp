@@ -14,8 +14,8 @@ namespace vindex::engine {
 
 namespace {
 
-measure::InnerProductShape covariance_shape(std::int64_t tokens, std::int64_t width,
-                                            std::int32_t threads, std::stop_token stop = {}) {
+InnerProductShape covariance_shape(std::int64_t tokens, std::int64_t width, std::int32_t threads,
+                                   std::stop_token stop = {}) {
   const bool by_tokens = TokenCovariance::is_by_tokens(tokens, width);
   return {.left = by_tokens ? tokens : width,
           .right = 0,
@@ -26,7 +26,7 @@ measure::InnerProductShape covariance_shape(std::int64_t tokens, std::int64_t wi
 
 }  // namespace
 
-TokenCovariance::TokenCovariance(measure::Backend& backend, std::int64_t tokens,
+TokenCovariance::TokenCovariance(Backend& backend, std::int64_t tokens,
                                  std::span<const double> means, std::int32_t threads,
                                  std::stop_token stop)
     : backend_(backend), tokens_(tokens), means_(means), threads_(threads), stop_(std::move(stop)) {
@@ -69,12 +69,12 @@ double TokenCovariance::effective_rank() {
   std::vector<double> gram(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
   products_->read(gram);
   products_.reset();
-  return measure::effective_rank_of(cpu::symmetric_eigenvalues(gram, n, stop_));
+  return statistics::effective_rank_of(cpu::symmetric_eigenvalues(gram, n, stop_));
 }
 
-std::uint64_t TokenCovariance::memory_bytes(const measure::Backend& backend, std::int64_t tokens,
+std::uint64_t TokenCovariance::memory_bytes(const Backend& backend, std::int64_t tokens,
                                             std::int64_t width, std::int32_t threads) {
-  const measure::InnerProductShape shape = covariance_shape(tokens, width, threads);
+  const InnerProductShape shape = covariance_shape(tokens, width, threads);
   const auto n = static_cast<std::uint64_t>(shape.left);
   const std::uint64_t products = backend.inner_product_memory(shape).host;
   const std::uint64_t gram = n * n * sizeof(double);

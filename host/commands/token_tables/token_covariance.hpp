@@ -18,7 +18,7 @@ class TokenCovariance {
  public:
   /// `means`: of every feature, which are taken away; they live as long as this. `threads`: of
   /// products on the host. Errors, here and below: OutOfMemory, DeviceError, Stopped.
-  TokenCovariance(measure::Backend& backend, std::int64_t tokens, std::span<const double> means,
+  TokenCovariance(Backend& backend, std::int64_t tokens, std::span<const double> means,
                   std::int32_t threads, std::stop_token stop);
 
   /// The next tokens, as stored and as floats.
@@ -29,18 +29,18 @@ class TokenCovariance {
 
   /// By tokens where they are fewer than features.
   static bool is_by_tokens(std::int64_t tokens, std::int64_t width) { return tokens < width; }
-  static std::uint64_t memory_bytes(const measure::Backend& backend, std::int64_t tokens,
-                                    std::int64_t width, std::int32_t threads);
+  static std::uint64_t memory_bytes(const Backend& backend, std::int64_t tokens, std::int64_t width,
+                                    std::int32_t threads);
 
  private:
   std::int64_t side() const;
 
-  measure::Backend& backend_;
+  Backend& backend_;
   std::int64_t tokens_;
   std::span<const double> means_;
   std::int32_t threads_;
   std::stop_token stop_;
-  std::unique_ptr<measure::InnerProducts> products_;
+  std::unique_ptr<InnerProducts> products_;
   std::vector<float> centred_;  ///< by tokens: all of them
 };
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -150,4 +150,4 @@ TraceEndOutcome finish_trace(const TracedModel& a, const TracedModel* b, bool lo
   return out;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// A model and the states that its last layer left (before the final norm).
 struct TracedModel {
@@ -44,4 +44,4 @@ TraceEndOutcome finish_trace(const TracedModel& a, const TracedModel* b, bool lo
                              std::int32_t threads, std::span<TraceObserver* const> observers,
                              const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Rows [first, first + rows) of one layer, row-major [rows, width]; valid during the call. Rows
 /// are tokens of all prompts, one prompt after the other.
@@ -52,7 +52,7 @@ class TraceObserver {
   /// A router's products, with its own bias, before scores; and what the rule made of them, a token
   /// each (experts empty where the logits route nowhere).
   virtual void router(const TraceBlock& /*logits*/,
-                      std::span<const measure::RoutedToken> /*routed*/) {}
+                      std::span<const statistics::RoutedToken> /*routed*/) {}
   /// Behind the last layer. Every logit comes once, in tiles: rows of logits are too wide to be
   /// whole where neither they nor the output matrix fit into memory. Whoever keeps them writes each
   /// tile to its place.
@@ -63,4 +63,4 @@ class TraceObserver {
   virtual void end_layer(std::int32_t /*layer*/) {}
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

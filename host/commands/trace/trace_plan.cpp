@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -150,7 +150,7 @@ class StageList {
 class BlockMemory {
  public:
   BlockMemory(const model::Transformer& transformer, const TracePrompts& prompts,
-              const measure::ForwardBackend& backend, const model::ModelIndex& index)
+              const ForwardBackend& backend, const model::ModelIndex& index)
       : transformer_(transformer), backend_(backend), longest_(prompts.longest()) {
     for (const model::MatrixRecord& matrix : index.matrices) {
       linear_ = std::max(linear_, backend.linear_bytes(matrix.stored_rows(), matrix.stored_cols()));
@@ -161,12 +161,12 @@ class BlockMemory {
     std::uint64_t most = 0;
     for (const model::TransformerLayer& layer : transformer_.layers) {
       const model::Attention& attention = layer.attention;
-      const measure::AttentionCall call = {.tokens = std::min(tokens, longest_),
-                                           .heads = attention.heads,
-                                           .kv_heads = attention.kv_heads,
-                                           .head_dim = attention.head_dim,
-                                           .value_dim = attention.value_dim,
-                                           .window = attention.window};
+      const AttentionCall call = {.tokens = std::min(tokens, longest_),
+                                  .heads = attention.heads,
+                                  .kv_heads = attention.kv_heads,
+                                  .head_dim = attention.head_dim,
+                                  .value_dim = attention.value_dim,
+                                  .window = attention.window};
       most = std::max(most, attend_bytes(transformer_, layer, tokens, longest_) +
                                 backend_.attention_bytes(call));
     }
@@ -206,7 +206,7 @@ class BlockMemory {
   }
 
   const model::Transformer& transformer_;
-  const measure::ForwardBackend& backend_;
+  const ForwardBackend& backend_;
   std::int64_t longest_;
   std::uint64_t linear_ = 0;
 };
@@ -229,7 +229,7 @@ std::vector<TraceStage> plan_stages(const model::Transformer& transformer,
 
 std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
                                          const model::ModelIndex& index,
-                                         const measure::ForwardBackend& backend) {
+                                         const ForwardBackend& backend) {
   std::vector<engine::RowWork> works;
   works.reserve(stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -259,9 +259,9 @@ std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
 }
 
 TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompts& prompts,
-                        const std::vector<engine::RowWork>& works,
-                        const measure::ForwardBackend& backend, const model::ModelIndex& index,
-                        std::uint64_t ram_budget, std::uint64_t held) {
+                        const std::vector<engine::RowWork>& works, const ForwardBackend& backend,
+                        const model::ModelIndex& index, std::uint64_t ram_budget,
+                        std::uint64_t held) {
   const BlockMemory blocks(transformer, prompts, backend, index);
   const std::int64_t tokens = prompts.tokens();
   const std::int64_t longest = blocks.longest();
@@ -307,4 +307,4 @@ TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompt
   return memory;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 enum class StageKind : std::uint8_t {
   kEmbedding,
@@ -43,7 +43,7 @@ std::vector<TraceStage> plan_stages(const model::Transformer& transformer,
 /// What the engine needs to know of them; row i is stages[i]. Memory of blocks is not in it.
 std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
                                          const model::ModelIndex& index,
-                                         const measure::ForwardBackend& backend);
+                                         const ForwardBackend& backend);
 
 /// Tokens of a block: of whole prompts for attention (or one longer prompt), of any tokens for a
 /// feed-forward. Enough for a product to take longer than decoding its weights, which is done for
@@ -63,8 +63,8 @@ struct TraceMemory {
 
 /// Of `ram_budget` bytes beside `held` of the caller. Errors: ConfigurationError E-BUDGET (78).
 TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompts& prompts,
-                        const std::vector<engine::RowWork>& works,
-                        const measure::ForwardBackend& backend, const model::ModelIndex& index,
-                        std::uint64_t ram_budget, std::uint64_t held);
+                        const std::vector<engine::RowWork>& works, const ForwardBackend& backend,
+                        const model::ModelIndex& index, std::uint64_t ram_budget,
+                        std::uint64_t held);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <limits>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -249,4 +249,4 @@ std::vector<PromptBlock> prompt_blocks(std::span<const std::int64_t> lengths, st
   return blocks;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

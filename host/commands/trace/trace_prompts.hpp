@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Prompts one after the other.
 struct TracePrompts {
@@ -40,4 +40,4 @@ struct PromptBlock {
 /// All prompts in blocks of at most `tokens` tokens, or of one prompt.
 std::vector<PromptBlock> prompt_blocks(std::span<const std::int64_t> lengths, std::int64_t tokens);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -249,7 +249,7 @@ class Trace {
     require_free_space(folder.folder() + "/dump", joined + (folder.is_complete() ? 0 : bytes));
   }
 
-  void describe(const measure::BackendInfo& backend, const TraceFolder* folder) {
+  void describe(const BackendInfo& backend, const TraceFolder* folder) {
     result_.model = settings_.run.model;
     result_.family = transformer_.family;
     result_.output = folder == nullptr ? std::string() : folder->output();
@@ -430,7 +430,7 @@ class Trace {
   bool is_joined_ = false;           ///< the dump is one file
   std::optional<engine::OpenModel> other_;
   model::Transformer other_transformer_;
-  std::vector<std::unique_ptr<measure::Backend>> backends_;  ///< of covariances
+  std::vector<std::unique_ptr<Backend>> backends_;  ///< of covariances
   TraceResult result_;
 };
 
@@ -448,4 +448,4 @@ TraceResult trace(const TraceSettings& settings, const engine::RunHooks& hooks) 
   return Trace(settings, hooks).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct TraceSettings {
   engine::RunSettings run;  ///< model, output (the dump), back end, budget, restart
@@ -59,4 +59,4 @@ std::string trace_text(const TraceResult& result, std::size_t columns = kUsualWi
 /// The same as one document.
 std::string trace_json(const TraceResult& result);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

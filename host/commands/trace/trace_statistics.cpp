@@ -20,12 +20,12 @@
 #include <cmath>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
 /// Rows of tokens as what statistics are taken of.
-class RowsInput final : public measure::MatrixInput {
+class RowsInput final : public MatrixInput {
  public:
   explicit RowsInput(const TokenRows& rows) : rows_(rows) {}
   const decode::Encoding& encoding() const override { return decode::float32_encoding(); }
@@ -100,12 +100,13 @@ void describe_statistics(const model::Transformer& model, const TracePrompts& pr
   const std::int64_t experts = std::max<std::int64_t>(1, most_experts(model));
   const auto count = static_cast<std::int64_t>(prompts.lengths.size());
   const std::int64_t pooled = has_gram(prompts) ? count : 1;
-  description.scales = {{"prompt", results::ScaleValues::counted(pooled)},
-                        {"prompt_other", results::ScaleValues::counted(pooled)},
-                        {"threshold", results::ScaleValues(std::vector<double>(
-                                          measure::kNearZero.begin(), measure::kNearZero.end()))},
-                        {"expert", results::ScaleValues::counted(experts)},
-                        {"expert_other", results::ScaleValues::counted(experts)}};
+  description.scales = {
+      {"prompt", results::ScaleValues::counted(pooled)},
+      {"prompt_other", results::ScaleValues::counted(pooled)},
+      {"threshold", results::ScaleValues(std::vector<double>(statistics::kNearZero.begin(),
+                                                             statistics::kNearZero.end()))},
+      {"expert", results::ScaleValues::counted(experts)},
+      {"expert_other", results::ScaleValues::counted(experts)}};
   description.attributes.push_back({"tokens", prompts.tokens()});
   description.attributes.push_back({"prompts", count});
   description.attributes.push_back(
@@ -151,7 +152,7 @@ TraceStatistics::TraceStatistics(StatisticsSettings settings, const model::Trans
     if (router.rule.biased) {
       router.bias = model::read_vector(files, layer.mixture->selection_bias);
     }
-    const measure::TokenRouter checked(router.rule, expert_count(layer), router.bias);
+    const statistics::TokenRouter checked(router.rule, expert_count(layer), router.bias);
   }
   store_ = results::open_run_store(settings_.output, description, {}, settings_.restart);
 }
@@ -224,7 +225,7 @@ void TraceStatistics::hidden(const TraceBlock& block) { keep(hidden_, block); }
 void TraceStatistics::mlp(const TraceBlock& block) { keep(mlp_, block); }
 
 void TraceStatistics::router(const TraceBlock& logits,
-                             std::span<const measure::RoutedToken> /*routed*/) {
+                             std::span<const statistics::RoutedToken> /*routed*/) {
   if (router_ == nullptr) {
     router_ = router_rows(logits.layer, logits.width);
   }
@@ -246,7 +247,7 @@ void TraceStatistics::add(std::string_view role, std::int32_t layer, const resul
   for (std::size_t i = 0; i < made.arrays.size(); ++i) {
     row.arrays[results::column_number(kTraceTable.arrays, table.arrays[i].name)] = made.arrays[i];
   }
-  if (role == model::kHiddenRole && row.status == measure::Status::kMeasured) {
+  if (role == model::kHiddenRole && row.status == MatrixStatus::kMeasured) {
     add_gram(*hidden_, row);
   }
   row.index = row_number(role, layer);
@@ -277,7 +278,7 @@ void TraceStatistics::add_gram(TokenRows& rows, results::ResultRow& row) const {
       squares += value * value;
     }
   }
-  const std::vector<double> gram = measure::centred_gram(means, prompts);
+  const std::vector<double> gram = statistics::centred_gram(means, prompts);
   row.cells[trace_cell("pooled_prompts")] = static_cast<double>(prompts);
   row.cells[trace_cell("mean_norm")] = std::sqrt(squares / static_cast<double>(prompts));
   row.arrays[trace_array("gram")] =
@@ -289,13 +290,14 @@ void TraceStatistics::add_values(std::string_view role, std::int32_t layer, Toke
     return;
   }
   results::ResultRow row;
-  row.status = measure::Status::kMeasured;
+  row.status = MatrixStatus::kMeasured;
   row.method = "float64";
   row.cells = results::empty_cells(engine::kActivationsTable);
   row.arrays.resize(engine::kActivationsArrays.size());
   RowsInput input(rows);
-  const measure::ActivationLaw law = role == model::kHiddenRole ? measure::ActivationLaw::kGaussian
-                                                                : measure::ActivationLaw::kProduct;
+  const statistics::ActivationLaw law = role == model::kHiddenRole
+                                            ? statistics::ActivationLaw::kGaussian
+                                            : statistics::ActivationLaw::kProduct;
   if (settings_.backend == nullptr) {
     engine::add_activations(input, law, nullptr, stop_, row);
   } else {
@@ -361,15 +363,15 @@ void TraceStatistics::finish(const LogitsFindings* findings) {
     row.method = "float64";
     row.cells = results::empty_cells(kTraceTable);
     row.arrays.resize(kTraceArrays.size());
-    row.status = measure::Status::kMeasured;
+    row.status = MatrixStatus::kMeasured;
     const auto set = [&](std::size_t cell, double value) { row.cells[cell] = value; };
     set(trace_cell("tokens_left_out"), static_cast<double>(findings->left_out));
     if (findings->entropy.tokens() == 0) {
-      row.status = measure::Status::kNotFinite;
+      row.status = MatrixStatus::kNotFinite;
       engine::add_reason(row, "no token has finite logits");
     } else {
       const auto entries = static_cast<double>(model_.vocabulary);
-      const measure::LossSummary losses = findings->losses.summary();
+      const statistics::LossSummary losses = findings->losses.summary();
       set(trace_cell("top8_mass"), findings->top8_mass.mean().mean);
       set(trace_cell("top8_mass_null"), std::min(1.0, 8.0 / entries));
       set(trace_cell("output_entropy"), findings->entropy.mean().mean);
@@ -385,4 +387,4 @@ void TraceStatistics::finish(const LogitsFindings* findings) {
   store_->publish_file();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

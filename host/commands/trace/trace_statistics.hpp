@@ -25,14 +25,14 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct StatisticsSettings {
   std::string output;  ///< results file
   bool restart = false;
   bool logits = false;  ///< the pass makes logits: they get a row
   /// Effective ranks of tokens' covariances: by `backend`, where it is not null.
-  measure::Backend* backend = nullptr;
+  Backend* backend = nullptr;
   std::int32_t threads = 1;
   std::uint64_t ram_budget = 0;  ///< bytes for the rows of one layer and for what is made of them
   /// Folder of the run, which is removed when it is finished: logits of the last routers stay there
@@ -64,7 +64,7 @@ class TraceStatistics final : public TraceObserver {
   bool wants_router(std::int32_t) const override { return true; }
   void hidden(const TraceBlock& block) override;
   void mlp(const TraceBlock& block) override;
-  void router(const TraceBlock& logits, std::span<const measure::RoutedToken> routed) override;
+  void router(const TraceBlock& logits, std::span<const statistics::RoutedToken> routed) override;
   void end_layer(std::int32_t layer) override;
   /// Behind the last layer: the row of the logits where `findings` are there, and the file.
   void finish(const LogitsFindings* findings);
@@ -91,11 +91,11 @@ class TraceStatistics final : public TraceObserver {
   std::map<std::int32_t, engine::LayerRouter> routers_;
   std::unique_ptr<results::RunStore> store_;
   engine::RoutingNullCache routing_nulls_;
-  measure::NullCache nulls_;
+  statistics::NullCache nulls_;
   std::unique_ptr<TokenRows> hidden_, mlp_;
   std::unique_ptr<TokenRows> router_, router_before_;
   std::int32_t layer_before_ = -1;  ///< that router_before_ is of
   std::int32_t layer_two_before_ = -1;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -21,8 +21,6 @@ namespace vindex::cpu {
 
 namespace {
 
-using measure::AttentionCall;
-
 /// Rows of a block, queries times heads that share keys: their keys are packed once for all.
 constexpr std::int64_t kBlockRows = 128;
 constexpr std::int64_t kBlockKeys = 512;

@@ -45,7 +45,7 @@ struct FirstGroup {
   std::int64_t p = 0, n = 0;  ///< short and long side of the whole matrix
   std::int64_t chunk = 0;     ///< SvdPlan::chunk
   std::int64_t rows = 0;
-  measure::GramNorms norms = {};  ///< none of a reduction
+  statistics::GramNorms norms = {};  ///< none of a reduction
 };
 
 /// Rows of that group: as many as show a half of the outline that all would, kGroupRows at least;

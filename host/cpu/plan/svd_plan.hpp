@@ -2,8 +2,8 @@
 // precision and the memory it takes out. Pure; prints nothing, allocates nothing.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
-#include "cpu/seam.hpp"
 
 #include <cstdint>
 

@@ -10,9 +10,9 @@
 // in float64 and piece by piece.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/seam.hpp"
 #include "cpu/workspace.hpp"
 
 #include <cstdint>

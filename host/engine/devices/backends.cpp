@@ -76,15 +76,14 @@ OpenedDevices open_devices(const RunSettings& settings) {
   return opened;
 }
 
-std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
-                                                             std::string& note) {
+std::vector<std::unique_ptr<Backend>> open_backends(const RunSettings& settings,
+                                                    std::string& note) {
   return open_backends(settings, open_devices(settings), note);
 }
 
-std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
-                                                             OpenedDevices devices,
-                                                             std::string& note) {
-  std::vector<std::unique_ptr<measure::Backend>> backends = std::move(devices.backends);
+std::vector<std::unique_ptr<Backend>> open_backends(const RunSettings& settings,
+                                                    OpenedDevices devices, std::string& note) {
+  std::vector<std::unique_ptr<Backend>> backends = std::move(devices.backends);
   const std::string& why = devices.why;
   if (backends.empty() && settings.backend == BackendChoice::kCuda) {
     throw DeviceError(
@@ -92,10 +91,11 @@ std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& 
         fmt::format("--backend cuda: {}; use --backend cpu or auto to run without a GPU", why));
   }
   if (backends.empty()) {
-    backends.push_back(cpu::make_cpu_backend(
-        settings.threads, settings.blas_core,
-        settings.matrix_unit ? cpu::MatrixUnitWish::kBest : cpu::MatrixUnitWish::kNone));
-    const measure::BackendInfo info = backends.front()->info();
+    backends.push_back(cpu::make_cpu_backend(settings.threads, settings.blas_core,
+                                             settings.matrix_unit
+                                                 ? cpu::MatrixUnitPreference::kBest
+                                                 : cpu::MatrixUnitPreference::kNone));
+    const BackendInfo info = backends.front()->info();
     note =
         fmt::format("back end: cpu ({}, {} workers, {})", info.device,
                     backends.front()->limits().concurrent_calls, fmt::join(info.libraries, ", "));

@@ -13,8 +13,7 @@ namespace {
 
 /// Of the device that is asked for, or the first; null, and why, where there is none to be had. One
 /// that gives wrong numbers is none where any back end will do.
-std::unique_ptr<measure::ForwardBackend> make_on_device(const RunSettings& settings,
-                                                        std::string& why) {
+std::unique_ptr<ForwardBackend> make_on_device(const RunSettings& settings, std::string& why) {
   const std::int32_t device = settings.devices.empty() ? 0 : settings.devices.front();
   try {
     return kernels::make_cuda_forward_backend(device, why);
@@ -29,8 +28,7 @@ std::unique_ptr<measure::ForwardBackend> make_on_device(const RunSettings& setti
 
 }  // namespace
 
-std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& settings,
-                                                      std::string& note) {
+std::unique_ptr<ForwardBackend> open_forward(const RunSettings& settings, std::string& note) {
   std::string why;
   if (settings.backend != BackendChoice::kCpu) {
     if (auto backend = make_on_device(settings, why)) {
@@ -45,7 +43,7 @@ std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& setting
     }
   }
   auto backend = cpu::make_cpu_forward(settings.threads, settings.blas_core);
-  const measure::BackendInfo info = backend->info();
+  const BackendInfo info = backend->info();
   note = fmt::format("back end: cpu ({}, {})", info.device, fmt::join(info.libraries, ", "));
   if (settings.backend == BackendChoice::kAuto) {
     note += fmt::format("; no GPU is used: {}", why);

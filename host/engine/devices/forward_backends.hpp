@@ -13,7 +13,6 @@ namespace vindex::engine {
 /// one device. `note` receives one line on what was chosen and why, and warnings. Errors:
 /// DeviceError (70): E-NO-GPU where CUDA is demanded and absent, E-SELF-TEST where it is demanded
 /// and gives wrong numbers.
-std::unique_ptr<measure::ForwardBackend> open_forward(const RunSettings& settings,
-                                                      std::string& note);
+std::unique_ptr<ForwardBackend> open_forward(const RunSettings& settings, std::string& note);
 
 }  // namespace vindex::engine

@@ -39,8 +39,8 @@ std::uint64_t batch_staging(const WorkPlan& plan, std::size_t devices) {
   return kRingsOfDevice * devices * largest;
 }
 
-WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
-                  std::uint64_t ram_budget, std::uint64_t held) {
+WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count,
+                  const WorkerLayout& lanes, std::uint64_t ram_budget, std::uint64_t held) {
   const std::uint64_t largest = largest_row(works);
   const std::uint64_t own = left_of(ram_budget, held);
   const std::uint64_t beside = result_queue_budget(own, row_count, largest).bytes;

@@ -15,8 +15,8 @@ namespace vindex::engine {
 /// is none. Everything in it counts what finished rows take on their way to the file too. Errors:
 /// ConfigurationError E-BUDGET (78) where the budget is too small. `held`: of it, what is not the
 /// run's.
-WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count, const Lanes& lanes,
-                  std::uint64_t ram_budget, std::uint64_t held = 0);
+WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count,
+                  const WorkerLayout& lanes, std::uint64_t ram_budget, std::uint64_t held = 0);
 
 /// Bytes of the largest finished row.
 std::uint64_t largest_row(const std::vector<RowWork>& works);

@@ -249,21 +249,20 @@ WorkPlan plan_rows(const std::vector<RowWork>& rows, const PlanLimits& limits) {
   return plan;
 }
 
-double measuring_cost(std::int64_t rows, std::int64_t cols,
-                      const measure::MeasureOptions& options) {
+double measuring_cost(std::int64_t rows, std::int64_t cols, const MeasureOptions& options) {
   const auto p = static_cast<double>(std::min(rows, cols));
   const auto n = static_cast<double>(std::max(rows, cols));
   const double gram = n * p * (p + 1);
   const double reduction = 4.0 / 3.0 * p * p * p;
   // float64 halves the rate; the few values that a Gram of a square matrix loses cost a fifth more.
-  const bool is_wide =
-      options.mode == measure::Mode::kStrict || measure::begins_in_float64(rows, cols, options, 1);
-  const double tail_factor = options.mode != measure::Mode::kFast && n < 1.1 * p ? 1.2 : 1.0;
+  const bool is_wide = options.mode == SpectrumMode::kStrict ||
+                       statistics::begins_in_float64(rows, cols, options, 1);
+  const double tail_factor = options.mode != SpectrumMode::kFast && n < 1.1 * p ? 1.2 : 1.0;
   const double strict_factor = (is_wide ? 2.2 : 1.0) * tail_factor;
   const double reduction_weight =
       3.0;  // half of it is memory-bound: measured about a third of the Gram's rate
   // Draws take the route of the mode, whatever the shape.
-  const double draw_factor = options.mode == measure::Mode::kStrict ? strict_factor : 1.0;
+  const double draw_factor = options.mode == SpectrumMode::kStrict ? strict_factor : 1.0;
   return (strict_factor + options.sign_flip_draws * draw_factor) *
          (gram + reduction_weight * reduction);
 }

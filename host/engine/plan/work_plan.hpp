@@ -40,8 +40,8 @@ inline const input::ModelFiles& files_of(const ModelViews& models, const MatrixR
 enum class Reading : std::uint8_t {
   kWhole,   ///< into slots of staging memory; slab by slab where memory is short
   kPieces,  ///< as the work asks for them: slabs, or ranges of many matrices side by side
-  /// A few rows at a time, from the first to the last, read ahead (engine/units/passing_bytes.hpp);
-  /// as kWhole where the budget has no room for that.
+  /// A few rows at a time, from the first to the last, read ahead
+  /// (engine/units/read_ahead_window.hpp); as kWhole where the budget has no room for that.
   kPassing,
 };
 
@@ -145,6 +145,6 @@ WorkPlan plan_rows(const std::vector<RowWork>& rows, const PlanLimits& limits);
 
 /// Arithmetic of one matrix in flop: Gram over the long side and reduction of the short one, again
 /// for every draw of the sign-flip null.
-double measuring_cost(std::int64_t rows, std::int64_t cols, const measure::MeasureOptions& options);
+double measuring_cost(std::int64_t rows, std::int64_t cols, const MeasureOptions& options);
 
 }  // namespace vindex::engine

@@ -42,10 +42,10 @@ Json optional_number(const std::optional<std::int64_t>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json back_end_json(const measure::Backend& backend) {
-  const measure::BackendInfo info = backend.info();
+Json back_end_json(const Backend& backend) {
+  const BackendInfo info = backend.info();
   Json self_tests = Json::array();
-  for (const measure::SelfTestInfo& test : info.self_tests) {
+  for (const SelfTestInfo& test : info.self_tests) {
     self_tests.push_back({{"name", test.name}, {"passed", test.passed}, {"detail", test.detail}});
   }
   return {{"backend", info.name},        {"device", info.device},
@@ -122,8 +122,7 @@ std::string settings_text(Json own, const RunSettings& settings) {
 }
 
 Json environment(const RunSettings& settings, const input::BulkReader& reader,
-                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
-                 std::int32_t host_threads) {
+                 const std::vector<std::unique_ptr<Backend>>& backends, std::int32_t host_threads) {
   Json devices = Json::array();
   for (const auto& backend : backends) {
     devices.push_back(back_end_json(*backend));
@@ -180,13 +179,13 @@ void add_warnings(const input::ModelFiles& files, const model::ModelIndex& index
   }
 }
 
-std::string mode_name(measure::Mode mode) {
+std::string mode_name(SpectrumMode mode) {
   switch (mode) {
-    case measure::Mode::kFast:
+    case SpectrumMode::kFast:
       return "fast";
-    case measure::Mode::kStrict:
+    case SpectrumMode::kStrict:
       return "strict";
-    case measure::Mode::kDefault:
+    case SpectrumMode::kDefault:
       break;
   }
   return "default";

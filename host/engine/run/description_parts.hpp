@@ -42,7 +42,7 @@ std::string settings_text(Json own, const RunSettings& settings);
 /// /run/environment: program, compiler, reader, back ends, and variables that were taken out of the
 /// environment. Where there are no back ends, the host computes with `host_threads`.
 Json environment(const RunSettings& settings, const input::BulkReader& reader,
-                 const std::vector<std::unique_ptr<measure::Backend>>& backends,
+                 const std::vector<std::unique_ptr<Backend>>& backends,
                  std::int32_t host_threads = 0);
 
 /// /run/environment at the end of a run: also which way its bytes took, and what timed reads of
@@ -58,6 +58,6 @@ void add_warnings(const input::ModelFiles& files, const model::ModelIndex& index
                   std::string_view side, std::vector<std::string>& messages);
 
 /// "fast", "default", "strict".
-std::string mode_name(measure::Mode mode);
+std::string mode_name(SpectrumMode mode);
 
 }  // namespace vindex::engine

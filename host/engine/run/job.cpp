@@ -23,7 +23,7 @@ std::uint64_t bulk_bytes(const results::ResultRow& row) {
 results::ResultRow failed_row(const std::exception_ptr& error) {
   const auto code_text = [](ExitCode code) { return std::to_string(static_cast<int>(code)); };
   results::ResultRow row;
-  row.status = measure::Status::kFailed;
+  row.status = MatrixStatus::kFailed;
   try {
     std::rethrow_exception(error);
   } catch (const DeviceError&) {
@@ -68,10 +68,10 @@ std::exception_ptr RowSink::failure() {
   return failure_;
 }
 
-std::int32_t Lanes::count() const { return std::accumulate(calls.begin(), calls.end(), 0); }
+std::int32_t WorkerLayout::count() const { return std::accumulate(calls.begin(), calls.end(), 0); }
 
-std::unique_ptr<measure::StagingBuffer> Job::make_staging(std::size_t bytes) {
-  return measure::make_host_staging(bytes);
+std::unique_ptr<StagingBuffer> Job::make_staging(std::size_t bytes) {
+  return make_host_staging(bytes);
 }
 
 }  // namespace vindex::engine

@@ -73,7 +73,7 @@ class RowSink {
 };
 
 /// Who works: per device (or processor), how many calls of Job::process at once.
-struct Lanes {
+struct WorkerLayout {
   std::vector<std::int32_t> calls = {1};
   std::int64_t batch = 1;  ///< PlanLimits::batch
   std::int64_t held = 1;   ///< PlanLimits::held
@@ -93,10 +93,10 @@ class Job {
   virtual RowFacts facts(std::int64_t row) const = 0;
   /// Matrices, cost and memory of `rows`, ascending and none of them unsupported.
   virtual std::vector<RowWork> works(const std::vector<std::int64_t>& rows) const = 0;
-  virtual Lanes lanes() const = 0;
+  virtual WorkerLayout worker_layout() const = 0;
   /// Memory for the encoded bytes of a unit, ordinary memory where a job asks for none. Errors:
   /// OutOfMemory.
-  virtual std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes);
+  virtual std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes);
 
   /// Before the first process(): where rows go, and what may wait on the way there, in bytes.
   virtual void begin(RowSink& /*rows*/, std::uint64_t /*queue_bytes*/) {}

@@ -3,7 +3,7 @@
 
 #include "claim_loop.hpp"
 #include "description_parts.hpp"
-#include "no_store.hpp"
+#include "discard_store.hpp"
 #include "stall_watch.hpp"
 #include "worker_pool.hpp"
 
@@ -75,7 +75,7 @@ class Runner {
     memory_ = result_queue_budget(ram_budget(), stored_rows(), 0);
     store_ = has_file() ? results::open_run_store(run_.output, run_.description, run_.worker,
                                                   run_.restart, memory_.pending_bytes)
-                        : std::make_unique<NoStore>(job().row_count());
+                        : std::make_unique<DiscardStore>(job().row_count());
     // Said only now: a refusal is one line, and everything above may refuse.
     for (const std::string& line : run_.messages) {
       say(line);
@@ -105,7 +105,7 @@ class Runner {
   std::int64_t stored_rows() { return has_file() ? job().row_count() : 0; }
   std::uint64_t ram_budget() const { return left_of(run_.ram_budget, run_.held); }
   WorkPlan plan(const std::vector<RowWork>& works) {
-    return plan_job(works, stored_rows(), job().lanes(), run_.ram_budget, run_.held);
+    return plan_job(works, stored_rows(), job().worker_layout(), run_.ram_budget, run_.held);
   }
   double now() const { return std::chrono::duration<double>(Clock::now() - run_.started).count(); }
   void say(const std::string& line) const {
@@ -180,7 +180,7 @@ class Runner {
   void tell_unsupported(std::int64_t index, const RowFacts& facts, bool is_done) {
     results::ResultRow row;
     row.index = index;
-    row.status = measure::Status::kUnsupported;
+    row.status = MatrixStatus::kUnsupported;
     row.reason = facts.unsupported;
     row.error_class = std::to_string(static_cast<int>(ExitCode::kMalformedInput));
     count_row(outcome_, row, facts);
@@ -203,7 +203,7 @@ class Runner {
         std::hash<std::string>{}(fmt::format("{} {}", host_name(), ::getpid()));
     shared_->claims = std::make_unique<ClaimLoop>(
         *store_, run_.worker, shared_->plan.units, first,
-        static_cast<std::size_t>(job().lanes().count()),
+        static_cast<std::size_t>(job().worker_layout().count()),
         ClaimHooks{.taken =
                        [this](std::int32_t share) {
                          for (results::ResultRow& row : unsupported_[share]) {
@@ -233,7 +233,7 @@ class Runner {
     const std::uint64_t kept = kept_staging(shared->plan, unit_budget);
     shared->staging = std::make_unique<StagingPool>(
         [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
-    const Lanes lanes = shared->job->lanes();
+    const WorkerLayout lanes = shared->job->worker_layout();
     WorkerPool::Source source;
     if (run_.worker.claims) {
       begin_claims();

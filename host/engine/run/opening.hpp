@@ -43,7 +43,7 @@ struct RunSettings {
   bool in_drawn_order = false;
   model::IndexOptions indexing;
   std::string imatrix;  ///< importance matrix of --imatrix; empty: none
-  measure::MeasureOptions options;
+  MeasureOptions options;
   BackendChoice backend = BackendChoice::kAuto;
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
@@ -98,7 +98,7 @@ SelectedModel open_selected(const RunSettings& settings, const std::stop_token& 
 /// The CUDA devices that the settings ask for or allow, prepared (Backend::prepare()); none where
 /// there are none, with the reason.
 struct OpenedDevices {
-  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::vector<std::unique_ptr<Backend>> backends;
   std::string why;
 };
 /// Errors: those of Backend::prepare().
@@ -107,12 +107,10 @@ OpenedDevices open_devices(const RunSettings& settings);
 /// The back ends chosen, one object per device. `note` receives one line on what was chosen and
 /// why. Errors: DeviceError E-NO-GPU (70) where CUDA is demanded and absent; those of
 /// Backend::prepare().
-std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
-                                                             std::string& note);
+std::vector<std::unique_ptr<Backend>> open_backends(const RunSettings& settings, std::string& note);
 /// The same with what open_devices() gave.
-std::vector<std::unique_ptr<measure::Backend>> open_backends(const RunSettings& settings,
-                                                             OpenedDevices devices,
-                                                             std::string& note);
+std::vector<std::unique_ptr<Backend>> open_backends(const RunSettings& settings,
+                                                    OpenedDevices devices, std::string& note);
 
 /// Lines for a note on settings.unset_variables, each after a line break: what a device's libraries
 /// would have made of them.

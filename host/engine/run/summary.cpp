@@ -17,11 +17,11 @@ void count_row(RunOutcome& outcome, const results::ResultRow& row, const RowFact
     outcome.exit_code = static_cast<ExitCode>(std::stoi(row.error_class));
     outcome.first_failure_reason = fmt::format("{}: {}", facts.name, printable(row.reason));
   }
-  if (row.status == measure::Status::kMeasured) {
+  if (row.status == MatrixStatus::kMeasured) {
     return;
   }
-  const bool not_finite = row.status == measure::Status::kNotFinite;
-  const bool unsupported = row.status == measure::Status::kUnsupported;
+  const bool not_finite = row.status == MatrixStatus::kNotFinite;
+  const bool unsupported = row.status == MatrixStatus::kUnsupported;
   outcome.not_finite += not_finite ? 1 : 0;
   outcome.unsupported += unsupported ? 1 : 0;
   outcome.failed += not_finite || unsupported ? 0 : 1;

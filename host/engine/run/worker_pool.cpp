@@ -164,16 +164,16 @@ constexpr std::size_t kSlackShare = 4;
 
 }  // namespace
 
-struct StagingPool::Shelf {
+struct StagingPool::FreeList {
   std::mutex mutex;
   std::condition_variable returned;
   std::uint64_t out_bytes = 0;
   bool stopped = false;
-  std::deque<std::unique_ptr<measure::StagingBuffer>> buffers;  ///< oldest first
+  std::deque<std::unique_ptr<StagingBuffer>> buffers;  ///< oldest first
   std::uint64_t bytes = 0;
   std::uint64_t limit = 0;
 
-  std::unique_ptr<measure::StagingBuffer> find(std::size_t wanted) {
+  std::unique_ptr<StagingBuffer> find(std::size_t wanted) {
     const std::lock_guard lock(mutex);
     for (auto buffer = buffers.begin(); buffer != buffers.end(); ++buffer) {
       const std::size_t size = (*buffer)->bytes().size();
@@ -188,8 +188,8 @@ struct StagingPool::Shelf {
   }
 
   /// The oldest ones make room; what does not fit is freed by the caller, outside the lock.
-  void keep(std::unique_ptr<measure::StagingBuffer> buffer) {
-    std::deque<std::unique_ptr<measure::StagingBuffer>> freed;
+  void keep(std::unique_ptr<StagingBuffer> buffer) {
+    std::deque<std::unique_ptr<StagingBuffer>> freed;
     const std::lock_guard lock(mutex);
     const std::size_t size = buffer->bytes().size();
     if (size > limit) {
@@ -205,10 +205,9 @@ struct StagingPool::Shelf {
   }
 };
 
-class StagingPool::Pooled final : public measure::StagingBuffer {
+class StagingPool::Pooled final : public StagingBuffer {
  public:
-  Pooled(std::shared_ptr<Shelf> shelf, std::unique_ptr<measure::StagingBuffer> buffer,
-         std::size_t size)
+  Pooled(std::shared_ptr<FreeList> shelf, std::unique_ptr<StagingBuffer> buffer, std::size_t size)
       : shelf_(std::move(shelf)), buffer_(std::move(buffer)), size_(size) {}
   Pooled(const Pooled&) = delete;
   Pooled& operator=(const Pooled&) = delete;
@@ -221,17 +220,17 @@ class StagingPool::Pooled final : public measure::StagingBuffer {
   std::span<std::byte> bytes() override { return buffer_->bytes().first(size_); }
 
  private:
-  std::shared_ptr<Shelf> shelf_;
-  std::unique_ptr<measure::StagingBuffer> buffer_;
+  std::shared_ptr<FreeList> shelf_;
+  std::unique_ptr<StagingBuffer> buffer_;
   std::size_t size_;
 };
 
 StagingPool::StagingPool(MakeStaging make, std::uint64_t limit_bytes)
-    : make_(std::move(make)), shelf_(std::make_shared<Shelf>()) {
+    : make_(std::move(make)), shelf_(std::make_shared<FreeList>()) {
   shelf_->limit = limit_bytes;
 }
 
-std::unique_ptr<measure::StagingBuffer> StagingPool::take(std::size_t bytes) {
+std::unique_ptr<StagingBuffer> StagingPool::take(std::size_t bytes) {
   auto buffer = shelf_->find(bytes);
   if (buffer == nullptr) {
     buffer = make_(bytes);

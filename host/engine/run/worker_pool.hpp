@@ -97,7 +97,7 @@ class StagingPool {
   StagingPool(MakeStaging make, std::uint64_t limit_bytes);
 
   /// A buffer of `bytes`, kept or new; its destructor gives it back. Errors: those of `make`.
-  std::unique_ptr<measure::StagingBuffer> take(std::size_t bytes);
+  std::unique_ptr<StagingBuffer> take(std::size_t bytes);
   /// Waits until nothing is handed out, or no more than `most` with `bytes` more. For a thread that
   /// holds none: who has a buffer gives it back without its help. Errors: Stopped once stop() was
   /// called.
@@ -108,10 +108,10 @@ class StagingPool {
   std::uint64_t kept_bytes() const;
 
  private:
-  struct Shelf;
+  struct FreeList;
   class Pooled;
   MakeStaging make_;
-  std::shared_ptr<Shelf> shelf_;
+  std::shared_ptr<FreeList> shelf_;
 };
 
 }  // namespace vindex::engine

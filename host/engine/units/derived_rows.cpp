@@ -20,7 +20,7 @@ namespace vindex::engine {
 
 using model::ResultTable;
 
-measure::MeasureOptions options_for(ResultTable table, measure::MeasureOptions options) {
+MeasureOptions options_for(ResultTable table, MeasureOptions options) {
   if (table == ResultTable::kImatrix) {
     options.sign_flip_draws = std::max(options.sign_flip_draws, 1);
   }
@@ -35,25 +35,25 @@ InputMemory input_memory(const model::MatrixRecord& matrix) {
   if (matrix.table != ResultTable::kImatrix) {
     return {};
   }
-  return {.working = measure::arranged_slab_bytes(matrix.rows, matrix.cols),
+  return {.working = arranged_slab_bytes(matrix.rows, matrix.cols),
           .lasting = static_cast<std::uint64_t>(matrix.cols) * sizeof(double)};
 }
 
-std::unique_ptr<measure::MatrixInput> derived_input(const model::MatrixRecord& matrix,
-                                                    std::unique_ptr<measure::MatrixInput> stored) {
+std::unique_ptr<MatrixInput> derived_input(const model::MatrixRecord& matrix,
+                                           std::unique_ptr<MatrixInput> stored) {
   if (matrix.table != ResultTable::kImatrix) {
     return stored;
   }
-  return measure::make_scaled_input(std::move(stored), model::activation_scale(matrix));
+  return make_scaled_input(std::move(stored), model::activation_scale(matrix));
 }
 
-std::unique_ptr<measure::MatrixInput> placeholder_input(
-    const model::MatrixRecord& matrix, std::unique_ptr<measure::MatrixInput> stored) {
+std::unique_ptr<MatrixInput> placeholder_input(const model::MatrixRecord& matrix,
+                                               std::unique_ptr<MatrixInput> stored) {
   if (matrix.table != ResultTable::kImatrix) {
     return stored;
   }
-  return measure::make_scaled_input(
-      std::move(stored), std::vector<double>(static_cast<std::size_t>(matrix.cols), 0.0));
+  return make_scaled_input(std::move(stored),
+                           std::vector<double>(static_cast<std::size_t>(matrix.cols), 0.0));
 }
 
 namespace {
@@ -245,8 +245,7 @@ const cpu::Factor& ProductMeasurer::outer(Kept& kept, const model::ProductFactor
   return kept.reduced;
 }
 
-measure::MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row,
-                                               const std::stop_token& stop) {
+MatrixReport ProductMeasurer::measure(const model::MatrixRecord& row, const std::stop_token& stop) {
   expects(row.product != nullptr && row.product->factors.size() >= 2, "a product of factors");
   const std::vector<model::ProductFactor>& factors = row.product->factors;
   std::vector<cpu::Factor> inner;

@@ -17,7 +17,7 @@
 namespace vindex::engine {
 
 /// `options` for rows of `table`. The null of a weighted matrix is its sign flip, asked for or not.
-measure::MeasureOptions options_for(model::ResultTable table, measure::MeasureOptions options);
+MeasureOptions options_for(model::ResultTable table, MeasureOptions options);
 
 /// The encoding in which a back end sees `matrix`.
 const decode::Encoding& measured_encoding(const model::MatrixRecord& matrix);
@@ -32,13 +32,13 @@ InputMemory input_memory(const model::MatrixRecord& matrix);
 /// What a back end is to measure of `matrix`, where `stored` gives its stored weights: `stored`
 /// itself for a row of /matrix/, else an input over it. Errors: those of reading what the row is
 /// weighted by.
-std::unique_ptr<measure::MatrixInput> derived_input(const model::MatrixRecord& matrix,
-                                                    std::unique_ptr<measure::MatrixInput> stored);
+std::unique_ptr<MatrixInput> derived_input(const model::MatrixRecord& matrix,
+                                           std::unique_ptr<MatrixInput> stored);
 
 /// An input over `stored` that stands in a batch for a derived row which could not be made: of the
 /// same shape and encoding as its neighbours, and zero.
-std::unique_ptr<measure::MatrixInput> placeholder_input(
-    const model::MatrixRecord& matrix, std::unique_ptr<measure::MatrixInput> stored);
+std::unique_ptr<MatrixInput> placeholder_input(const model::MatrixRecord& matrix,
+                                               std::unique_ptr<MatrixInput> stored);
 
 /// Host memory that a ProductMeasurer takes for `row`, an upper bound.
 std::uint64_t product_bytes(const model::MatrixRecord& row);
@@ -75,7 +75,7 @@ class ProductMeasurer {
   explicit ProductMeasurer(const input::ModelFiles& files) : watch_(files), reader_(watch_) {}
   ProductMeasurer(const ProductMeasurer&) = delete;
   ProductMeasurer& operator=(const ProductMeasurer&) = delete;
-  measure::MatrixReport measure(const model::MatrixRecord& row, const std::stop_token& stop = {});
+  MatrixReport measure(const model::MatrixRecord& row, const std::stop_token& stop = {});
 
  private:
   struct Kept {

@@ -2,7 +2,7 @@
 // files.
 #include "matrix_loader.hpp"
 
-#include "passing_bytes.hpp"
+#include "read_ahead_window.hpp"
 
 #include "core/digest.hpp"
 #include "core/process/stop.hpp"
@@ -67,10 +67,10 @@ namespace {
 
 /// Codes stay in the file; each slab call reads its bytes into one reused buffer, or finds them on
 /// their way where rows pass by once.
-class StreamedInput final : public measure::MatrixInput {
+class StreamedInput final : public MatrixInput {
  public:
   StreamedInput(SourceWatch& watch, const model::MatrixRecord& matrix, std::stop_token stop,
-                std::unique_ptr<PassingBytes> passing)
+                std::unique_ptr<ReadAheadWindow> passing)
       : watch_(watch),
         matrix_(matrix),
         key_(engine::sign_flip_key(matrix)),
@@ -137,7 +137,7 @@ class StreamedInput final : public measure::MatrixInput {
   const model::MatrixRecord& matrix_;
   std::uint64_t key_;
   std::stop_token stop_;
-  std::unique_ptr<PassingBytes> passing_;
+  std::unique_ptr<ReadAheadWindow> passing_;
   std::vector<std::vector<std::byte>> companions_;
   std::vector<std::byte> slab_;
   decode::EncodedMatrix whole_;
@@ -160,16 +160,16 @@ std::uint64_t sign_flip_key(const model::MatrixRecord& matrix) {
   return key;
 }
 
-std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
-                                                          const model::MatrixRecord& matrix,
-                                                          std::stop_token stop) {
+std::unique_ptr<MatrixInput> make_streamed_input(SourceWatch& watch,
+                                                 const model::MatrixRecord& matrix,
+                                                 std::stop_token stop) {
   return std::make_unique<StreamedInput>(watch, matrix, std::move(stop), nullptr);
 }
 
-std::unique_ptr<measure::MatrixInput> make_passing_input(UnitStream& unit, SourceWatch& watch,
-                                                         const model::MatrixRecord& matrix) {
+std::unique_ptr<MatrixInput> make_passing_input(UnitStream& unit, SourceWatch& watch,
+                                                const model::MatrixRecord& matrix) {
   // Its first windows are under way while companions are read.
-  auto codes = std::make_unique<PassingBytes>(
+  auto codes = std::make_unique<ReadAheadWindow>(
       unit, input::ByteRange{&source_of(watch.files(), matrix.codes.tensor), matrix.codes.offset,
                              matrix.codes.bytes});
   return std::make_unique<StreamedInput>(watch, matrix, unit.stop_token(), std::move(codes));

@@ -21,15 +21,15 @@ class UnitStream;
 
 /// An input that reads `matrix` slab by slab from the files of `watch`; both must outlive it.
 /// A caller that believes its numbers asks the watch first. No slab is read after a stop: Stopped.
-std::unique_ptr<measure::MatrixInput> make_streamed_input(SourceWatch& watch,
-                                                          const model::MatrixRecord& matrix,
-                                                          std::stop_token stop = {});
+std::unique_ptr<MatrixInput> make_streamed_input(SourceWatch& watch,
+                                                 const model::MatrixRecord& matrix,
+                                                 std::stop_token stop = {});
 
 /// The same where all rows are asked for once, from the first to the last, a few at a time:
-/// windows of them are read ahead (engine/units/passing_bytes.hpp), from here on. `unit` outlives
-/// it.
-std::unique_ptr<measure::MatrixInput> make_passing_input(UnitStream& unit, SourceWatch& watch,
-                                                         const model::MatrixRecord& matrix);
+/// windows of them are read ahead (engine/units/read_ahead_window.hpp), from here on. `unit`
+/// outlives it.
+std::unique_ptr<MatrixInput> make_passing_input(UnitStream& unit, SourceWatch& watch,
+                                                const model::MatrixRecord& matrix);
 
 /// The source that holds stored tensor `tensor`.
 ByteSource& source_of(const input::ModelFiles& files, std::int32_t tensor);

@@ -1,7 +1,7 @@
 // Owns a pass as a job whose rows hold nothing.
 #include "matrix_pass.hpp"
 
-#include "passing_bytes.hpp"
+#include "read_ahead_window.hpp"
 
 #include "backend/backend.hpp"
 #include "engine/run/opening.hpp"
@@ -31,7 +31,8 @@ std::vector<RowWork> works_of(const input::ModelFiles& files,
     if (rows_pass_by && !matrix.record.transposed && can_pass_by(files, matrix.record)) {
       const std::uint64_t codes = matrix.record.codes.bytes;
       work.reading = Reading::kPassing;
-      work.pieces = PassingBytes::window_memory(codes) + matrix.encoded + work.read_bytes - codes;
+      work.pieces =
+          ReadAheadWindow::window_memory(codes) + matrix.encoded + work.read_bytes - codes;
     }
     works.push_back(std::move(work));
   }
@@ -56,15 +57,15 @@ class PassJob final : public Job {
   std::vector<RowWork> works(const std::vector<std::int64_t>& /*rows*/) const override {
     return works_;
   }
-  Lanes lanes() const override {
+  WorkerLayout worker_layout() const override {
     return {.calls = {options_.threads}, .in_order = options_.in_order};
   }
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return options_.staging ? options_.staging(bytes) : Job::make_staging(bytes);
   }
   void process(UnitStream& unit, std::size_t /*device*/, RowSink& rows) override {
     results::ResultRow row;
-    row.status = measure::Status::kMeasured;
+    row.status = MatrixStatus::kMeasured;
     row.index = unit.unit->rows.front();
     body_(static_cast<std::size_t>(row.index), unit);
     rows.push(std::move(row));

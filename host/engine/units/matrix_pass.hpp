@@ -40,7 +40,7 @@ struct PassOptions {
 };
 
 /// Works on what was number `i`; called from several threads at once.
-using PassBody = std::function<void(std::size_t i, measure::MatrixInput& input)>;
+using PassBody = std::function<void(std::size_t i, MatrixInput& input)>;
 using UnitBody = std::function<void(std::size_t i, UnitStream& unit)>;
 
 /// Calls `body` for every one of `works` (of matrices of `models`, one or none; `row`: its number)

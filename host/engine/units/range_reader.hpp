@@ -47,7 +47,7 @@ class RangeSet {
 
  private:
   input::BulkReader& reader_;
-  std::unique_ptr<measure::StagingBuffer> memory_;
+  std::unique_ptr<StagingBuffer> memory_;
   std::byte* base_ = nullptr;
   std::size_t room_ = 0;
   std::vector<input::ByteRange> ranges_;

@@ -30,7 +30,7 @@ constexpr std::uint64_t slab_memory(std::int64_t cols, std::int64_t unit, bool s
 /// Calls take(encoded, floats) for every slab of `input` in order; false as soon as one call
 /// returns false. Errors: those of the input's slab functions.
 template <typename Take>
-bool for_each_slab(measure::MatrixInput& input, std::int64_t unit, Take take) {
+bool for_each_slab(MatrixInput& input, std::int64_t unit, Take take) {
   const std::int64_t cols = input.cols();
   const std::int64_t step = slab_rows(cols, unit);
   std::vector<float> values;

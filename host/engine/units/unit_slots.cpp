@@ -47,7 +47,7 @@ UnitSlots::UnitSlots(const ModelViews& models, const WorkUnit& unit, input::Bulk
   }
 }
 
-void UnitSlots::begin(std::unique_ptr<measure::StagingBuffer> staging) {
+void UnitSlots::begin(std::unique_ptr<StagingBuffer> staging) {
   staging_ = std::move(staging);
   const std::span<std::byte> memory = aligned(staging_->bytes());
   const std::uint64_t slots = unit_.packed ? packed_at_.back() : unit_.slots * unit_.slot_bytes;
@@ -70,7 +70,7 @@ const decode::EncodedMatrix& UnitSlots::wait(std::size_t i) {
 }
 
 void UnitSlots::release(std::size_t i) {
-  std::unique_ptr<measure::StagingBuffer> freed;
+  std::unique_ptr<StagingBuffer> freed;
   bool next = false;
   {
     const std::lock_guard lock(mutex_);
@@ -134,12 +134,12 @@ bool UnitSlots::free_slot_of(Matrix& matrix) {
 }
 
 /// The staging memory, once nothing of it is or will be used.
-std::unique_ptr<measure::StagingBuffer> UnitSlots::freed_staging() {
+std::unique_ptr<StagingBuffer> UnitSlots::freed_staging() {
   const bool over = released_ == matrices_.size() && under_way_ == 0 && shared_arrived_;
   return over ? std::move(staging_) : nullptr;
 }
 
-void UnitSlots::give_back(std::unique_ptr<measure::StagingBuffer> freed) {
+void UnitSlots::give_back(std::unique_ptr<StagingBuffer> freed) {
   if (freed != nullptr) {
     freed.reset();
     lease_->give_back(unit_.staging_bytes);
@@ -194,7 +194,7 @@ void UnitSlots::shared_has_arrived(bool failed) {
       }
     }
   }
-  std::unique_ptr<measure::StagingBuffer> freed;
+  std::unique_ptr<StagingBuffer> freed;
   {
     const std::lock_guard lock(mutex_);
     shared_arrived_ = true;
@@ -280,7 +280,7 @@ void UnitSlots::has_arrived(std::size_t i, std::exception_ptr error) {
   if (error != nullptr) {
     std::memset(matrices_[i].memory.data(), 0, matrices_[i].memory.size());
   }
-  std::unique_ptr<measure::StagingBuffer> freed;
+  std::unique_ptr<StagingBuffer> freed;
   bool next = false;
   {
     const std::lock_guard lock(mutex_);

@@ -26,7 +26,7 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
             std::shared_ptr<MemoryLease> lease, std::stop_token stop);
 
   /// Begins to read into `staging`; nothing is read of a streamed unit.
-  void begin(std::unique_ptr<measure::StagingBuffer> staging);
+  void begin(std::unique_ptr<StagingBuffer> staging);
 
   std::size_t size() const { return matrices_.size(); }
   const std::stop_token& stop_token() const { return stop_; }
@@ -63,8 +63,8 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   void check(std::size_t i, Matrix& matrix);
   bool is_ready(std::size_t i) const { return matrices_[i].arrived && shared_arrived_; }
   bool free_slot_of(Matrix& matrix);
-  std::unique_ptr<measure::StagingBuffer> freed_staging();
-  void give_back(std::unique_ptr<measure::StagingBuffer> freed);
+  std::unique_ptr<StagingBuffer> freed_staging();
+  void give_back(std::unique_ptr<StagingBuffer> freed);
   input::ByteRange range_of(std::size_t i, const model::TensorPart& part);
   void read_shared();
   void shared_has_arrived(bool failed);
@@ -79,7 +79,7 @@ class UnitSlots : public std::enable_shared_from_this<UnitSlots> {
   const WorkUnit& unit_;
   input::BulkReader& reader_;
   std::shared_ptr<MemoryLease> lease_;  // before the memory that it stands for
-  std::unique_ptr<measure::StagingBuffer> staging_;
+  std::unique_ptr<StagingBuffer> staging_;
   std::byte* base_ = nullptr;
   std::vector<std::size_t> packed_at_;  ///< of a packed unit: where each matrix lies behind base_
   std::vector<std::byte*> shared_at_;   ///< per shared companion, in the order of the unit

@@ -15,7 +15,7 @@ namespace vindex::engine {
 namespace {
 
 /// An input whose bytes are on their way to a slot.
-class SlotInput final : public measure::MatrixInput {
+class SlotInput final : public MatrixInput {
  public:
   SlotInput(UnitSlots& slots, std::size_t number) : slots_(slots), number_(number) {}
 
@@ -43,7 +43,7 @@ class SlotInput final : public measure::MatrixInput {
 
  private:
   const model::MatrixRecord& record() const { return slots_.record(number_); }
-  measure::MatrixInput& again() {
+  MatrixInput& again() {
     if (again_ == nullptr) {
       again_ = make_streamed_input(slots_.watch(number_), record(), slots_.stop_token());
     }
@@ -53,7 +53,7 @@ class SlotInput final : public measure::MatrixInput {
   UnitSlots& slots_;
   std::size_t number_;
   std::atomic<bool> released_{false};
-  std::unique_ptr<measure::MatrixInput> again_;
+  std::unique_ptr<MatrixInput> again_;
 };
 
 }  // namespace
@@ -71,7 +71,7 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
       continue;
     }
     try {
-      std::unique_ptr<measure::MatrixInput> stored;
+      std::unique_ptr<MatrixInput> stored;
       if (work.passing) {
         stored = make_passing_input(*this, slots_->watch(i), record);
       } else if (work.streamed) {
@@ -99,7 +99,7 @@ UnitStream::~UnitStream() {
 }
 
 std::size_t UnitStream::size() const { return inputs_.size(); }
-measure::MatrixInput* UnitStream::input(std::size_t i) { return inputs_[i].get(); }
+MatrixInput* UnitStream::input(std::size_t i) { return inputs_[i].get(); }
 void UnitStream::wait(std::size_t i) {
   if (!unit->streamed) {
     (void)slots_->wait(i);

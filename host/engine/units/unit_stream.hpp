@@ -46,7 +46,7 @@ class LoadedUnit {
 };
 
 /// Host memory for encoded bytes. Errors: OutOfMemory.
-using MakeStaging = std::function<std::unique_ptr<measure::StagingBuffer>(std::size_t bytes)>;
+using MakeStaging = std::function<std::unique_ptr<StagingBuffer>(std::size_t bytes)>;
 
 class UnitSlots;
 
@@ -66,7 +66,7 @@ class UnitStream final : public LoadedUnit {
   /// companions cannot be read; see error()). Its slab functions wait for the bytes. A matrix that
   /// cannot be read gives zeros, so that its neighbours of a batch are worked on, and an error();
   /// one that was released before is read again, slab by slab.
-  measure::MatrixInput* input(std::size_t i);
+  MatrixInput* input(std::size_t i);
   /// Waits until matrix i has arrived or failed; throws Stopped.
   void wait(std::size_t i);
   /// What kept matrix i from being read, or null. Final once its slab functions have returned:
@@ -79,7 +79,7 @@ class UnitStream final : public LoadedUnit {
   /// read with (engine/units/range_reader.hpp).
   SourceWatch& watch(std::size_t model);
   input::BulkReader& reader() { return reader_; }
-  std::unique_ptr<measure::StagingBuffer> take_staging(std::uint64_t bytes) {
+  std::unique_ptr<StagingBuffer> take_staging(std::uint64_t bytes) {
     return staging_(static_cast<std::size_t>(bytes));
   }
 
@@ -87,7 +87,7 @@ class UnitStream final : public LoadedUnit {
   input::BulkReader& reader_;
   MakeStaging staging_;
   std::shared_ptr<UnitSlots> slots_;
-  std::vector<std::unique_ptr<measure::MatrixInput>> inputs_;
+  std::vector<std::unique_ptr<MatrixInput>> inputs_;
 };
 
 }  // namespace vindex::engine

@@ -33,7 +33,7 @@ NormNames norm_names(const TransformerKeys& keys) {
                    : NormNames{"input_layernorm", "post_attention_layernorm",
                                "pre_feedforward_layernorm", "post_feedforward_layernorm"};
       break;
-    case LayerNorms::kBehind:
+    case LayerNorms::kAfterPrevious:
       names = gguf ? NormNames{"", "post_attention_norm", "", "post_ffw_norm"}
                    : NormNames{"", "post_attention_layernorm", "", "post_feedforward_layernorm"};
       break;

@@ -81,7 +81,7 @@ constexpr TransformerFamily kHuggingFaceDecoders[] = {
      .rope_base = 150'000},
     {.names = "olmoe", .head_norms = HeadNorms::kAllHeads, .clip_key = true, .norm_eps = 1e-5},
     {.names = "olmo2",
-     .norms = LayerNorms::kBehind,
+     .norms = LayerNorms::kAfterPrevious,
      .head_norms = HeadNorms::kAllHeads,
      .norm_eps = 1e-5},
     {.names = "granite granitemoe", .scale = ScoreScale::kMultiplier},
@@ -126,7 +126,7 @@ constexpr TransformerFamily kGgufDecoders[] = {
      .biased = true,
      .ffn_norm = "post_attention_norm"},
     {.names = "olmoe", .head_norms = HeadNorms::kAllHeads},
-    {.names = "olmo2", .norms = LayerNorms::kBehind, .head_norms = HeadNorms::kAllHeads},
+    {.names = "olmo2", .norms = LayerNorms::kAfterPrevious, .head_norms = HeadNorms::kAllHeads},
     {.names = "granite granitemoe", .scale = ScoreScale::kMultiplier, .interleaved = true},
 };
 

@@ -13,9 +13,9 @@ namespace vindex::model {
 
 /// Where norms stand around attention and feed-forward.
 enum class LayerNorms : std::uint8_t {
-  kBefore,  ///< of the input of each
-  kAround,  ///< of the input and of the output of each (gemma2)
-  kBehind,  ///< of the output of each (olmo2)
+  kBefore,         ///< of the input of each
+  kAround,         ///< of the input and of the output of each (gemma2)
+  kAfterPrevious,  ///< of the output of each (olmo2)
 };
 
 /// Norms of queries and keys.

@@ -181,7 +181,7 @@ TensorDifference compare(const PlacedTensor& a, const PlacedTensor& b) {
   }
   if (same_bytes(a, b)) {
     out.state = TensorState::kSameBytes;
-    out.report.status = measure::Status::kMeasured;
+    out.report.status = MatrixStatus::kMeasured;
     out.report.same_bits = true;
     out.report.cosine = 1.0;
     out.report.relative_error = 0.0;
@@ -190,10 +190,10 @@ TensorDifference compare(const PlacedTensor& a, const PlacedTensor& b) {
   }
   out.report = compare_tensors(a, b).report;
   switch (out.report.status) {
-    case measure::Status::kMeasured:
+    case MatrixStatus::kMeasured:
       out.state = out.report.same_bits ? TensorState::kSameValues : TensorState::kDifferent;
       break;
-    case measure::Status::kNotFinite:
+    case MatrixStatus::kNotFinite:
       out.state = out.report.same_bits ? TensorState::kSameValues : TensorState::kNotFinite;
       break;
     default:

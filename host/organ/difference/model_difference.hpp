@@ -61,7 +61,7 @@ struct TensorDifference {
   TensorState state = TensorState::kDifferent;
   /// Cosine, relative error against A, ...: NaN where there are none. Of equal bytes 1 and 0,
   /// without decoding.
-  measure::PairReport report;
+  statistics::PairReport report;
 };
 
 struct LoneTensor : gguf::Tensor {

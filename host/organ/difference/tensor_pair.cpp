@@ -40,7 +40,7 @@ Rows rows_of(const PlacedTensor& a, const PlacedTensor& b) {
 }
 
 /// Rows of a tensor in its file, all or chosen ones, read slab by slab.
-class TensorInput final : public measure::MatrixInput {
+class TensorInput final : public MatrixInput {
  public:
   /// `step` rows lie between two chosen ones; 1: all of `rows`.
   TensorInput(const PlacedTensor& tensor, const Rows& rows, std::vector<std::uint64_t> chosen)
@@ -144,14 +144,14 @@ PairSample compare_tensors(const PlacedTensor& a, const PlacedTensor& b, std::ui
   sample.of = element_count(a.dimensions);
   for (const PlacedTensor* tensor : {&a, &b}) {
     if (!decode::is_decodable(decode::plain_encoding(tensor->type))) {
-      sample.report.status = measure::Status::kUnsupported;
+      sample.report.status = MatrixStatus::kUnsupported;
       sample.report.reason =
           fmt::format("{} is not decoded", decode::element_type_row(tensor->type).name);
       return sample;
     }
   }
   if (sample.of == 0) {
-    sample.report.status = measure::Status::kMeasured;
+    sample.report.status = MatrixStatus::kMeasured;
     sample.report.reason = "no weights";
     sample.report.same_bits = true;
     return sample;
@@ -161,7 +161,7 @@ PairSample compare_tensors(const PlacedTensor& a, const PlacedTensor& b, std::ui
   TensorInput left(a, rows, chosen);
   TensorInput right(b, rows, chosen);
   sample.values = chosen.empty() ? sample.of : chosen.size() * rows.length;
-  sample.report = measure::compare_matrices(left, right);
+  sample.report = statistics::compare_matrices(left, right);
   return sample;
 }
 

@@ -32,9 +32,9 @@ std::string shape_text(std::span<const std::uint64_t> dimensions);
 bool same_bytes(const PlacedTensor& a, const PlacedTensor& b);
 
 struct PairSample {
-  measure::PairReport report;  ///< kUnsupported where a side has no decoder
-  std::uint64_t values = 0;    ///< weights compared
-  std::uint64_t of = 0;        ///< weights there are
+  statistics::PairReport report;  ///< kUnsupported where a side has no decoder
+  std::uint64_t values = 0;       ///< weights compared
+  std::uint64_t of = 0;           ///< weights there are
 };
 
 /// Compares the decoded weights of two tensors of one shape: all, or where there are more than

@@ -25,10 +25,10 @@ struct ExportInput {
 
 /// var_at_64 of a row, and of noise of its shape.
 inline double var_at_64(const results::StoredRow& row) {
-  return jobs::var_at_k_of(row, measure::kPlaceOf64);
+  return commands::var_at_k_of(row, statistics::kPlaceOf64);
 }
 inline double var_at_64_null(const results::StoredRow& row) {
-  return jobs::var_at_k_null_of(row, measure::kPlaceOf64);
+  return commands::var_at_k_null_of(row, statistics::kPlaceOf64);
 }
 
 void export_csv(ExportInput& input, const std::string& target);

@@ -100,7 +100,7 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     std::vector<double> var64;
     const std::uint64_t start = offset;
     for (const auto& [expert, row] : members) {
-      const measure::SingularVectors vectors = input.reader.read_vectors(row->bulk.row);
+      const SingularVectors vectors = input.reader.read_vectors(row->bulk.row);
       const std::span<const std::byte> bytes = std::as_bytes(std::span(vectors.right));
       file.write(offset, bytes);
       offset += bytes.size();
@@ -109,9 +109,9 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     Json& entry = entries[std::to_string(layer)];
     entry["file_offset"] = start;
     entry["shape"] = {experts, first.vector_count, first.cols};
-    entry["median_var64"] = Json(measure::quantile(var64, 0.5));
-    entry["q25_var64"] = Json(measure::quantile(var64, 0.25));
-    entry["q75_var64"] = Json(measure::quantile(var64, 0.75));
+    entry["median_var64"] = Json(statistics::quantile(var64, 0.5));
+    entry["q25_var64"] = Json(statistics::quantile(var64, 0.25));
+    entry["q75_var64"] = Json(statistics::quantile(var64, 0.75));
     entry["var64_null"] = Json(var_at_64_null(*members.begin()->second));
   }
   file.publish();

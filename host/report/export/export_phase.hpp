@@ -30,7 +30,7 @@ struct PhaseSources {
 /// median_NAME, q25_NAME, q75_NAME.
 void add_quantiles(Json& out, const char* name, const std::vector<double>& values);
 /// The group of `rows` as a draw (statistics/null/finite_sample.hpp).
-measure::DrawnGroup drawn_rows(const Rows& rows);
+statistics::DrawnGroup drawn_rows(const Rows& rows);
 /// `value` of the measured ones of `rows`; where they were drawn, of those that stand for all.
 std::vector<double> values_of(const Rows& rows, double (*value)(const results::StoredRow&));
 /// var@64 of noise; NaN where shapes differ: a null is one of a shape.

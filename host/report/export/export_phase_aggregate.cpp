@@ -20,11 +20,11 @@ namespace vindex::report {
 namespace {
 
 Json spread(const std::vector<double>& values) {
-  return {{"median", Json(measure::quantile(values, 0.5))},
-          {"q25", Json(measure::quantile(values, 0.25))},
-          {"q75", Json(measure::quantile(values, 0.75))},
-          {"min", Json(measure::quantile(values, 0.0))},
-          {"max", Json(measure::quantile(values, 1.0))}};
+  return {{"median", Json(statistics::quantile(values, 0.5))},
+          {"q25", Json(statistics::quantile(values, 0.25))},
+          {"q75", Json(statistics::quantile(values, 0.75))},
+          {"min", Json(statistics::quantile(values, 0.0))},
+          {"max", Json(statistics::quantile(values, 1.0))}};
 }
 
 Json source_of(const results::ShownCells& shown) {
@@ -76,7 +76,8 @@ Entry sparsity(const results::ShownCells& shown) {
     layers = values.size();
     Json one = {{"t", scale->second.doubles[i]}};
     one.update(spread(values));
-    one["null"] = Json(measure::quantile(column(engine::activations_array("sparsity_null")), 0.5));
+    one["null"] =
+        Json(statistics::quantile(column(engine::activations_array("sparsity_null")), 0.5));
     thresholds.push_back(std::move(one));
   }
   if (layers == 0) {
@@ -97,7 +98,7 @@ Entry concentration(const results::ShownCells& shown) {
     return {.reason = "the dump has no logits"};
   }
   const auto one = [&](std::size_t cell) {
-    return Json(measure::quantile(all_cells(shown, cell), 0.5));
+    return Json(statistics::quantile(all_cells(shown, cell), 0.5));
   };
   return {.value = {{"what", "probability of the eight likeliest tokens, mean over positions"},
                     {"measured_from", source_of(shown)},
@@ -115,7 +116,7 @@ Entry coherence(const results::ShownCells& shown) {
     return {.reason = "the activations were measured without --model, whose gate_proj it is of"};
   }
   const auto median = [&](std::size_t cell) {
-    return Json(measure::quantile(all_cells(shown, cell), 0.5));
+    return Json(statistics::quantile(all_cells(shown, cell), 0.5));
   };
   Json out = {{"what", "mean cosine of rows f and f+1 of gate_proj, over layers"},
               {"measured_from", source_of(shown)},
@@ -172,13 +173,13 @@ Entry neuron_variance(const results::ShownCells& shown, const std::set<std::int3
 }
 
 Entry stages(const results::ShownCells& shown) {
-  const jobs::CkaFindings findings = jobs::findings_of(shown.beside);
+  const commands::CkaFindings findings = commands::findings_of(shown.beside);
   if (!findings.stages) {
     return {.reason =
                 "the file does not hold the CKA of every layer of A and the next with its standard "
                 "error (older files, dumps without prompts)"};
   }
-  const std::vector<double> adjacent = all_cells(shown, jobs::cka_cell("adjacent_cka"));
+  const std::vector<double> adjacent = all_cells(shown, commands::cka_cell("adjacent_cka"));
   return {.value = {{"what",
                      "1 + layers whose unbiased CKA with the next layer is below its limit: the "
                      "trend of its neighbours less three deviations and three of its standard "
@@ -203,11 +204,11 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
     }
     std::string role;
     if (const Rows* rows = headline(blocks, role)) {
-      medians.push_back(measure::quantile(values_of(*rows, var_at_64), 0.5));
+      medians.push_back(statistics::quantile(values_of(*rows, var_at_64), 0.5));
       ratios.push_back(medians.back() / common_null(*rows));
-      if (const measure::DrawnGroup drawn = drawn_rows(*rows); drawn.is_drawn()) {
+      if (const statistics::DrawnGroup drawn = drawn_rows(*rows); drawn.is_drawn()) {
         const std::vector<double> values = values_of(*rows, var_at_64);
-        errors.push_back(measure::estimate_quantile(values, 0.5, drawn.untried()).error);
+        errors.push_back(statistics::estimate_quantile(values, 0.5, drawn.untried()).error);
       }
     }
   }
@@ -217,11 +218,11 @@ void add_var64(const PhaseSources& sources, const Layers& layers, Json& out) {
   out["layers"] = medians.size();
   out["dense_layers_left_out"] = dense.size();
   add_quantiles(out, "var64", medians);
-  out["min_var64"] = Json(measure::quantile(medians, 0.0));
-  out["max_var64"] = Json(measure::quantile(medians, 1.0));
+  out["min_var64"] = Json(statistics::quantile(medians, 0.0));
+  out["max_var64"] = Json(statistics::quantile(medians, 1.0));
   add_quantiles(out, "var64_ratio", ratios);
   if (!errors.empty()) {  // of a sample: how far the median of a layer may be off
-    out["greatest_layer_median_se"] = Json(measure::quantile(errors, 1.0));
+    out["greatest_layer_median_se"] = Json(statistics::quantile(errors, 1.0));
   }
 }
 

@@ -12,28 +12,30 @@
 
 namespace vindex::report {
 
-using measure::Metric;
 using model::Block;
+using statistics::Metric;
 
 namespace {
 
-double ratio(const results::StoredRow& row) { return jobs::metric_of(row, Metric::kSigmaRatio12); }
+double ratio(const results::StoredRow& row) {
+  return commands::metric_of(row, Metric::kSigmaRatio12);
+}
 double effective_rank(const results::StoredRow& row) {
-  return jobs::metric_of(row, Metric::kEffectiveRank);
+  return commands::metric_of(row, Metric::kEffectiveRank);
 }
 double stable_rank(const results::StoredRow& row) {
-  return jobs::metric_of(row, Metric::kStableRank);
+  return commands::metric_of(row, Metric::kStableRank);
 }
 
 Json summary(const Rows& rows) {
   Json out;
   const double null = common_null(rows);
   const std::vector<double> var64 = values_of(rows, var_at_64);
-  const measure::DrawnGroup drawn = drawn_rows(rows);
+  const statistics::DrawnGroup drawn = drawn_rows(rows);
   const auto add = [&](const char* name, const std::vector<double>& values) {
     add_quantiles(out, name, values);
     if (drawn.is_drawn()) {
-      const measure::MetricEstimates of = measure::estimates_of(values, drawn.untried());
+      const statistics::MetricEstimates of = statistics::estimates_of(values, drawn.untried());
       out[fmt::format("median_{}_se", name)] = Json(of.median.error);
       out[fmt::format("q25_{}_se", name)] = Json(of.q25.error);
       out[fmt::format("q75_{}_se", name)] = Json(of.q75.error);
@@ -46,7 +48,7 @@ Json summary(const Rows& rows) {
   }
   add("var64", var64);
   out["var64_null"] = null;
-  out["median_var64_ratio"] = Json(measure::quantile(var64, 0.5) / null);
+  out["median_var64_ratio"] = Json(statistics::quantile(var64, 0.5) / null);
   add("s0_s1", values_of(rows, ratio));
   add("effective_rank", values_of(rows, effective_rank));
   add("stable_rank", values_of(rows, stable_rank));
@@ -97,29 +99,28 @@ double common_null(const Rows& rows) {
 }
 
 void add_quantiles(Json& out, const char* name, const std::vector<double>& values) {
-  out[fmt::format("median_{}", name)] = Json(measure::quantile(values, 0.5));
-  out[fmt::format("q25_{}", name)] = Json(measure::quantile(values, 0.25));
-  out[fmt::format("q75_{}", name)] = Json(measure::quantile(values, 0.75));
+  out[fmt::format("median_{}", name)] = Json(statistics::quantile(values, 0.5));
+  out[fmt::format("q25_{}", name)] = Json(statistics::quantile(values, 0.25));
+  out[fmt::format("q75_{}", name)] = Json(statistics::quantile(values, 0.75));
 }
 
 std::vector<double> values_of(const Rows& rows, double (*value)(const results::StoredRow&)) {
   std::vector<double> out;
-  const measure::DrawnGroup drawn = drawn_rows(rows);
+  const statistics::DrawnGroup drawn = drawn_rows(rows);
   for (const results::StoredRow* row : rows) {
-    if (row->status == measure::Status::kMeasured &&
-        (!drawn.is_drawn() || drawn.holds(row->draw))) {
+    if (row->status == MatrixStatus::kMeasured && (!drawn.is_drawn() || drawn.holds(row->draw))) {
       out.push_back(value(*row));
     }
   }
   return out;
 }
 
-measure::DrawnGroup drawn_rows(const Rows& rows) {
-  std::vector<measure::DrawnMember> members;
+statistics::DrawnGroup drawn_rows(const Rows& rows) {
+  std::vector<statistics::DrawnMember> members;
   for (const results::StoredRow* row : rows) {
-    members.push_back(jobs::drawn_member(*row));
+    members.push_back(commands::drawn_member(*row));
   }
-  return measure::drawn_group(members);
+  return statistics::drawn_group(members);
 }
 
 Layers by_layer(const std::vector<results::StoredRow>& rows) {
@@ -155,7 +156,7 @@ Json phase_head(const results::FileDescription& description, const char* phase) 
   out["var64_denominator"] = "squared Frobenius norm (all singular values)";
   out["effective_rank"] = "exp of the entropy of s^2 / sum s^2";
   out["quantiles"] = "linear interpolation";
-  if (const auto seed = jobs::draw_seed(description.fingerprint)) {
+  if (const auto seed = commands::draw_seed(description.fingerprint)) {
     out["sample"] = {
         {"seed", *seed},
         {"what",
@@ -210,12 +211,12 @@ Json phase2_document(const results::FileDescription& description, const Layers& 
     Json entry = one_matrix(row);
     Json& top = entry["top_k_variance"] = Json::object();
     Json& null = entry["top_k_variance_null"] = Json::object();
-    for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
-      top[std::to_string(measure::kVarAtK[i])] = Json(jobs::var_at_k_of(row, i));
-      null[std::to_string(measure::kVarAtK[i])] = Json(jobs::var_at_k_null_of(row, i));
+    for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
+      top[std::to_string(kVarAtK[i])] = Json(commands::var_at_k_of(row, i));
+      null[std::to_string(kVarAtK[i])] = Json(commands::var_at_k_null_of(row, i));
     }
-    entry["effective_rank_sigma"] = Json(jobs::metric_of(row, Metric::kEffectiveRankSigma));
-    entry["s0"] = Json(jobs::metric_of(row, Metric::kSpectralNorm));
+    entry["effective_rank_sigma"] = Json(commands::metric_of(row, Metric::kEffectiveRankSigma));
+    entry["s0"] = Json(commands::metric_of(row, Metric::kSpectralNorm));
     all[std::to_string(layer)] = std::move(entry);
   }
   return out;
@@ -242,7 +243,7 @@ Json moe_config_document(const results::FileDescription& description, const Laye
           experts.insert(row->expert);
         }
         shapes[role] = {members.front()->rows, members.front()->cols};
-        if (const measure::DrawnGroup drawn = drawn_rows(members); drawn.is_drawn()) {
+        if (const statistics::DrawnGroup drawn = drawn_rows(members); drawn.is_drawn()) {
           samples[role] = {{"n_measured", values_of(members, var_at_64).size()},
                            {"n_total", drawn.total}};
         }

@@ -60,7 +60,7 @@ std::string nested_text(const std::vector<T>& values, const results::h5::Shape& 
 
 std::string array_text(ExportInput& input, const results::StoredRow& row,
                        const results::PresentArray& array) {
-  const results::ArrayCell cell = row.status == measure::Status::kSkipped
+  const results::ArrayCell cell = row.status == MatrixStatus::kSkipped
                                       ? results::ArrayCell()
                                       : input.reader.read_array(row.bulk.row, array.number);
   return cell.empty()            ? "null"

@@ -6,6 +6,7 @@
 #include "weightwatcher_fits.hpp"
 
 #include "report/text/text_sink.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace vindex::report {
 
 namespace {
 
-using measure::Metric;
+using statistics::Metric;
 
 /// One line, in WeightWatcher's order of columns: that of their names, upper case first.
 using Cells = std::map<std::string_view, std::string>;
@@ -27,7 +28,7 @@ using Cells = std::map<std::string_view, std::string>;
 /// The squared singular values of `row`, ascending; empty where the file does not hold all of them.
 std::vector<double> eigenvalues_of(ExportInput& input, const results::StoredRow& row) {
   std::vector<double> values;
-  if (row.status == measure::Status::kMeasured && row.sigma_count > 0 &&
+  if (row.status == MatrixStatus::kMeasured && row.sigma_count > 0 &&
       row.sigma_count == row.shorter()) {
     values.resize(static_cast<std::size_t>(row.sigma_count));
     input.reader.read_sigma(row.bulk.row, values);
@@ -53,7 +54,7 @@ PowerLaw power_law_of(const results::StoredRow& row, std::span<const double> eig
     const SmallPowerLaw fit = fit_small_power_law(eigenvalues.last(count));
     return {fit.alpha, fit.xmin, fit.ks, fit.tail};
   }
-  const auto v = [&](Metric metric) { return jobs::metric_of(row, metric); };
+  const auto v = [&](Metric metric) { return commands::metric_of(row, metric); };
   return {v(Metric::kPlAlpha), v(Metric::kPlXmin), v(Metric::kPlKs), v(Metric::kPlTail)};
 }
 
@@ -87,7 +88,7 @@ std::string longname_of(const results::StoredRow& row) {
 
 void add_norms(Cells& cells, const results::StoredRow& row, std::span<const double> eigenvalues) {
   constexpr double kTolerance = 1e-6;  // WeightWatcher's, absolute
-  const auto v = [&](Metric metric) { return jobs::metric_of(row, metric); };
+  const auto v = [&](Metric metric) { return commands::metric_of(row, metric); };
   const double lambda_max = v(Metric::kSpectralNorm) * v(Metric::kSpectralNorm);
   const double norm = v(Metric::kFrobeniusNorm) * v(Metric::kFrobeniusNorm);
   const double rank = v(Metric::kNumericalRank);
@@ -113,7 +114,7 @@ void add_norms(Cells& cells, const results::StoredRow& row, std::span<const doub
 void add_power_law(Cells& cells, const results::StoredRow& row,
                    std::span<const double> eigenvalues) {
   const PowerLaw fit = power_law_of(row, eigenvalues);
-  const double top = jobs::metric_of(row, Metric::kSpectralNorm);
+  const double top = commands::metric_of(row, Metric::kSpectralNorm);
   const DeterminantFit determinant = fit_determinant(eigenvalues);
   cells["alpha"] = csv_number(fit.alpha);
   cells["xmin"] = csv_number(fit.xmin);
@@ -141,10 +142,10 @@ void add_bulk(Cells& cells, const results::StoredRow& row, std::span<const doubl
 
 /// What theirs takes from a permutation of the weights, from the sign flip.
 void add_randomised(Cells& cells, const results::StoredRow& row) {
-  const double top = std::pow(jobs::metric_of(row, Metric::kSpectralNorm), 2.0);
-  const measure::SignFlipSummary flip = jobs::spectrum_numbers(row.cells).sign_flip;
+  const double top = std::pow(commands::metric_of(row, Metric::kSpectralNorm), 2.0);
+  const statistics::SignFlipSummary flip = commands::spectrum_numbers(row.cells).sign_flip;
   const double random =
-      flip.var_at_k.front() * std::pow(jobs::metric_of(row, Metric::kFrobeniusNorm), 2.0);
+      flip.var_at_k.front() * std::pow(commands::metric_of(row, Metric::kFrobeniusNorm), 2.0);
   cells["rand_distance"] = csv_number(flip.rand_distance);
   cells["max_rand_eval"] = csv_number(random);
   cells["ww_softrank"] = csv_number(random / top);
@@ -168,7 +169,7 @@ Cells cells_of(ExportInput& input, const results::StoredRow& row) {
   add_power_law(cells, row, eigenvalues);
   add_bulk(cells, row, eigenvalues);
   add_randomised(cells, row);
-  cells["status"] = row.status == measure::Status::kMeasured ? "success" : "failed";
+  cells["status"] = row.status == MatrixStatus::kMeasured ? "success" : "failed";
   return cells;
 }
 

@@ -107,7 +107,7 @@ std::vector<double> array_of(results::ResultsReader& reader, const results::Stor
                              const results::PresentArray& array) {
   const auto wanted = static_cast<std::size_t>(array.elements());
   std::vector<double> values;
-  if (row.status != measure::Status::kSkipped) {
+  if (row.status != MatrixStatus::kSkipped) {
     const results::ArrayCell cell = reader.read_array(row.bulk.row, array.number);
     values.assign(cell.floats.begin(), cell.floats.end());
     values.insert(values.end(), cell.doubles.begin(), cell.doubles.end());
@@ -212,7 +212,7 @@ void add_arrays(PageFile& file, const std::vector<results::StoredRow>& rows, Pag
     }
     // What does not fit is only counted.
     if (is_full) {
-      with_squares += rows[row].status == measure::Status::kMeasured ? 1U : 0U;
+      with_squares += rows[row].status == MatrixStatus::kMeasured ? 1U : 0U;
       continue;
     }
     Json squares = squares_of(reader, rows[row], arrays);
@@ -271,7 +271,7 @@ void add_beside(PageFile& file, const std::vector<results::StoredRow>& rows, Pag
     pointers.push_back(&row);
   }
   results::ReaderSource source(file.reader);
-  const results::Beside beside = schema.beside(description, pointers, source, true);
+  const results::SideTables beside = schema.beside(description, pointers, source, true);
   std::for_each(beside.attributes.begin(), beside.attributes.end(), add);
   for (const results::SideTable& table : beside.tables) {
     const auto count = std::min(static_cast<std::size_t>(table.rows), kBesideRows);

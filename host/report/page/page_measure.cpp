@@ -96,13 +96,13 @@ std::vector<double> held_rows(const PageRows& rows) {
   }
   std::vector<double> held(rows.size(), 1.0);
   for (const auto& [key, members] : groups) {
-    std::vector<measure::DrawnMember> drawn;
+    std::vector<statistics::DrawnMember> drawn;
     for (const std::size_t i : members) {
       drawn.push_back({.draw = rows[i].draw,
                        .draw_of = rows[i].draw_of,
-                       .is_tried = rows[i].status != measure::Status::kSkipped});
+                       .is_tried = rows[i].status != MatrixStatus::kSkipped});
     }
-    const measure::DrawnGroup group = measure::drawn_group(drawn);
+    const statistics::DrawnGroup group = statistics::drawn_group(drawn);
     for (const std::size_t i : members) {
       held[i] = !group.is_drawn() || group.holds(rows[i].draw) ? 1.0 : 0.0;
     }

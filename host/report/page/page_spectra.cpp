@@ -71,7 +71,7 @@ Json law_of(const Shape& shape, std::int64_t most) {
     return {};
   }
   const auto long_side = static_cast<double>(n);
-  const measure::MarchenkoPastur law(static_cast<double>(p) / long_side);
+  const statistics::MarchenkoPastur law(static_cast<double>(p) / long_side);
   std::vector<double> places, density;
   const double root = std::sqrt(law.aspect());
   for (int i = 0; i <= kLawPoints; ++i) {
@@ -81,19 +81,20 @@ Json law_of(const Shape& shape, std::int64_t most) {
     places.push_back(x);
     density.push_back(std::sin(angle) / (std::numbers::pi * root * x));
   }
-  const std::vector<double> mean = measure::mean_noise_spectrum(law, p, n);
+  const std::vector<double> mean = statistics::mean_noise_spectrum(law, p, n);
   const std::vector<std::int64_t> ranks = chosen_ranks(p, most);
   std::vector<double> sigma;
   for (const std::int64_t rank : ranks) {
     sigma.push_back(std::sqrt(std::max(0.0, mean[static_cast<std::size_t>(rank - 1)] / long_side)));
   }
-  return {{"lower", law.lower_edge()},
-          {"upper", law.upper_edge()},
-          {"edge", measure::upper_outlier_threshold(static_cast<double>(p), long_side) / long_side},
-          {"x", packed_reals(places, 24)},
-          {"density", packed_reals(density, 24)},
-          {"ranks", ranks},
-          {"sigma", packed_reals(sigma, 24)}};
+  return {
+      {"lower", law.lower_edge()},
+      {"upper", law.upper_edge()},
+      {"edge", statistics::upper_outlier_threshold(static_cast<double>(p), long_side) / long_side},
+      {"x", packed_reals(places, 24)},
+      {"density", packed_reals(density, 24)},
+      {"ranks", ranks},
+      {"sigma", packed_reals(sigma, 24)}};
 }
 
 }  // namespace
@@ -142,7 +143,7 @@ Json page_spectra(PageFile& file, std::span<const Shape> shapes,
       thinned.codes.resize(thinned.ranks.size());
     }
     for (std::size_t i = 0; block.width > 0 && i < block.rows.size(); ++i) {
-      if (rows[static_cast<std::size_t>(block.rows[i])].status != measure::Status::kSkipped) {
+      if (rows[static_cast<std::size_t>(block.rows[i])].status != MatrixStatus::kSkipped) {
         add_spectrum(thinned, block.rows[i],
                      std::span<const double>(block.sigma).subspan(i * block.width, block.width),
                      steps);

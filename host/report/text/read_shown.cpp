@@ -58,15 +58,15 @@ GroupMembers members_of(std::span<const ShownMatrix> matrices) {
 }
 
 /// Of `members` only those that stand for the whole group; all where nothing was drawn.
-measure::DrawnGroup keep_drawn(std::span<const ShownMatrix> matrices,
-                               std::vector<std::size_t>& members) {
-  std::vector<measure::DrawnMember> drawn;
+statistics::DrawnGroup keep_drawn(std::span<const ShownMatrix> matrices,
+                                  std::vector<std::size_t>& members) {
+  std::vector<statistics::DrawnMember> drawn;
   for (const std::size_t i : members) {
     drawn.push_back({.draw = matrices[i].draw,
                      .draw_of = matrices[i].draw_of,
                      .is_tried = matrices[i].is_tried});
   }
-  const measure::DrawnGroup group = measure::drawn_group(drawn);
+  const statistics::DrawnGroup group = statistics::drawn_group(drawn);
   if (group.is_drawn()) {
     std::erase_if(members, [&](std::size_t i) { return !group.holds(matrices[i].draw); });
   }
@@ -91,23 +91,23 @@ std::vector<ShownGroup> shown_groups(std::span<const ShownMatrix> matrices) {
     if (first.k > 0) {
       group.k = first.k;
     }
-    const measure::DrawnGroup drawn = keep_drawn(matrices, members);
+    const statistics::DrawnGroup drawn = keep_drawn(matrices, members);
     if (drawn.is_drawn()) {
       group.n_measured = measured();
       group.n_total = drawn.total;
     }
     const auto all = [&](const auto& number) { return member_values(matrices, members, number); };
-    const auto median = [&](const auto& number) { return measure::quantile(all(number), 0.5); };
+    const auto median = [&](const auto& number) { return statistics::quantile(all(number), 0.5); };
     const std::vector<double> values = all([](const MetricNumbers& n) { return n.value; });
     group.values = static_cast<std::int64_t>(values.size());
     if (values.empty()) {
       continue;
     }
-    group.median = measure::quantile(values, 0.5);
-    group.q25 = measure::quantile(values, 0.25);
-    group.q75 = measure::quantile(values, 0.75);
+    group.median = statistics::quantile(values, 0.5);
+    group.q25 = statistics::quantile(values, 0.25);
+    group.q75 = statistics::quantile(values, 0.75);
     if (drawn.is_drawn()) {
-      group.estimates = measure::estimates_of(values, drawn.untried());
+      group.estimates = statistics::estimates_of(values, drawn.untried());
     }
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
     group.min = *least;
@@ -148,8 +148,8 @@ std::vector<ExpertGroup> expert_groups(std::span<const ShownMatrix> matrices) {
     group.layer = first.layer;
     group.role = first.role;
     group.count = static_cast<std::int64_t>(values.size());
-    group.median = measure::quantile(values, 0.5);
-    group.scale = measure::robust_scale(values, group.median);
+    group.median = statistics::quantile(values, 0.5);
+    group.scale = statistics::robust_scale(values, group.median);
     for (RankedExpert& expert : ranked) {
       const double away = expert.matrix->numbers.value - group.median;
       expert.z = group.scale > 0.0 ? away / group.scale : 0.0;
@@ -241,8 +241,8 @@ void expect_all_there(const std::vector<const results::StoredRow*>& rows,
 ShownMatrix matrix_of(const results::StoredRow& row) {
   ShownMatrix matrix;
   static_cast<results::RowIdentity&>(matrix) = row;
-  matrix.measured = row.status == measure::Status::kMeasured;
-  matrix.is_tried = row.status != measure::Status::kSkipped;
+  matrix.measured = row.status == MatrixStatus::kMeasured;
+  matrix.is_tried = row.status != MatrixStatus::kSkipped;
   matrix.reason = row.reason;
   return matrix;
 }
@@ -256,17 +256,17 @@ std::optional<std::int32_t> choose_k(std::vector<ShownMatrix>& matrices,
   std::vector<std::optional<std::int32_t>> each(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const std::size_t i : groups[g]) {
-      if (rows[i]->status != measure::Status::kMeasured) {
+      if (rows[i]->status != MatrixStatus::kMeasured) {
         continue;
       }
-      const auto own = measure::informative_k(
-          rows[i]->shorter(), jobs::spectrum_numbers(rows[i]->cells).nulls.var_at_k);
+      const auto own = statistics::informative_k(
+          rows[i]->shorter(), commands::spectrum_numbers(rows[i]->cells).nulls.var_at_k);
       if (own) {
         each[g] = std::min(each[g].value_or(*own), *own);
       }
     }
   }
-  const std::optional<std::int32_t> common = k ? k : measure::common_k(each);
+  const std::optional<std::int32_t> common = k ? k : statistics::common_k(each);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     for (const std::size_t i : groups[g]) {
       matrices[i].k = common ? *common : each[g].value_or(0);

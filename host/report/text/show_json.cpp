@@ -17,7 +17,7 @@ namespace vindex::report {
 
 namespace {
 
-void add_estimate(Json& to, const char* name, const measure::Estimate& estimate) {
+void add_estimate(Json& to, const char* name, const statistics::Estimate& estimate) {
   to[fmt::format("{}_se", name)] = estimate.error;
   to[fmt::format("{}_low", name)] = estimate.low;
   to[fmt::format("{}_high", name)] = estimate.high;

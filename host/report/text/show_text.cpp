@@ -191,7 +191,7 @@ std::string standing_text(const Shown& shown) {
 
 std::string shown_headline(const Shown& shown) {
   std::string about;
-  for (const measure::MetricRow& row : measure::metric_rows()) {
+  for (const statistics::MetricRow& row : statistics::metric_rows()) {
     if (row.name == shown.metric.name) {
       about = row.long_name;
     }

@@ -54,7 +54,7 @@ std::vector<std::string> metric_names(results::ValueColumns& columns) {
     }
   };
   add("var_at_k");
-  for (const measure::MetricRow& row : measure::metric_rows()) {
+  for (const statistics::MetricRow& row : statistics::metric_rows()) {
     add(std::string(row.name));
   }
   for (const std::string& name : columns.names()) {
@@ -67,8 +67,8 @@ std::vector<std::string> metric_names(results::ValueColumns& columns) {
 
 void check_k(std::int32_t k) {
   if (!place_of_k(k)) {
-    throw UsageError("E-K", fmt::format("k = {}: var_at_k is stored for k = {}", k,
-                                        fmt::join(measure::kVarAtK, " ")));
+    throw UsageError(
+        "E-K", fmt::format("k = {}: var_at_k is stored for k = {}", k, fmt::join(kVarAtK, " ")));
   }
 }
 
@@ -91,10 +91,9 @@ std::vector<double> shown_numbers(std::span<const ShownMatrix> matrices, const s
 }  // namespace
 
 std::optional<std::size_t> place_of_k(std::int32_t k) {
-  const auto* place = std::find(measure::kVarAtK.begin(), measure::kVarAtK.end(), k);
-  return place == measure::kVarAtK.end()
-             ? std::nullopt
-             : std::optional<std::size_t>(place - measure::kVarAtK.begin());
+  const auto* place = std::find(kVarAtK.begin(), kVarAtK.end(), k);
+  return place == kVarAtK.end() ? std::nullopt
+                                : std::optional<std::size_t>(place - kVarAtK.begin());
 }
 
 ColumnName column_name(const std::string& text, const std::set<std::string>& names) {
@@ -147,8 +146,8 @@ ShownMetric shown_metric(const ShowQuery& query, results::ValueColumns& columns)
   metric.has_spread = has("_signflip_z");
   metric.is_share = is_one_of(kShares, metric.name);
   metric.is_count = std::any_of(
-      measure::metric_rows().begin(), measure::metric_rows().end(),
-      [&](const measure::MetricRow& row) { return row.name == metric.name && row.is_integer; });
+      statistics::metric_rows().begin(), statistics::metric_rows().end(),
+      [&](const statistics::MetricRow& row) { return row.name == metric.name && row.is_integer; });
   return metric;
 }
 

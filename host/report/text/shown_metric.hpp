@@ -14,7 +14,7 @@
 
 namespace vindex::report {
 
-/// Position of `k` in measure::kVarAtK.
+/// Position of `k` in kVarAtK.
 std::optional<std::size_t> place_of_k(std::int32_t k);
 
 /// "var@8", "var_at_8" and "var_at_8_null" are elements of "var_at_k" and "var_at_k_null"; a name

@@ -34,7 +34,7 @@ void add_role(Roles& roles, const RoleFigures& figures) {
 double median_of(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
   return values.empty() ? std::numeric_limits<double>::quiet_NaN()
-                        : measure::quantile(std::move(values), kMiddle);
+                        : statistics::quantile(std::move(values), kMiddle);
 }
 
 RoleFigures figures_of(model::Block block, const std::string& role,

@@ -95,8 +95,8 @@ struct ShownGroup {
   std::int64_t values = 0;  ///< of them with a value
   /// Of a drawn group: those that the numbers are of, and all in the model; 0 of 0: not drawn.
   std::int64_t n_measured = 0, n_total = 0;
-  measure::MetricEstimates estimates;  ///< of a drawn group
-  std::optional<std::int32_t> k;       ///< of var_at_k
+  statistics::MetricEstimates estimates;  ///< of a drawn group
+  std::optional<std::int32_t> k;          ///< of var_at_k
   double median = std::numeric_limits<double>::quiet_NaN();
   double q25 = std::numeric_limits<double>::quiet_NaN();
   double q75 = std::numeric_limits<double>::quiet_NaN();
@@ -110,7 +110,7 @@ struct ShownGroup {
   double sign_flip_z = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// Groups in the order in which each first appears. Quantiles as measure::quantile.
+/// Groups in the order in which each first appears. Quantiles as statistics::quantile.
 std::vector<ShownGroup> shown_groups(std::span<const ShownMatrix> matrices);
 
 /// Beyond this a robust z is called far (Iglewicz and Hoaglin 1993, with 0.6745 for 1/1.4826).

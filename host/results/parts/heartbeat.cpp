@@ -67,9 +67,9 @@ std::optional<model::ResultTable> table_of_line(std::string_view name, std::stri
 
 }  // namespace
 
-void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow& after) {
+void count_outcome(Heartbeat& heartbeat, MatrixStatus before, const StoredRow& after) {
   const bool was_failed = is_failure(before);
-  const bool was_done = !was_failed && before != measure::Status::kSkipped;
+  const bool was_done = !was_failed && before != MatrixStatus::kSkipped;
   const bool is_failed = is_failure(after.status);
   FinishedCounts& counts =
       after.table == model::ResultTable::kMatrix ? heartbeat.matrices : heartbeat.derived;

@@ -48,7 +48,7 @@ struct Heartbeat {
 };
 
 /// Adds the outcome of `after`, whose status was `before`.
-void count_outcome(Heartbeat& heartbeat, measure::Status before, const StoredRow& after);
+void count_outcome(Heartbeat& heartbeat, MatrixStatus before, const StoredRow& after);
 
 std::string heartbeat_text(const Heartbeat& heartbeat);
 /// Lines that are none of these are passed over: a later version may write more.

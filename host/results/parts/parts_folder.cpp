@@ -63,7 +63,7 @@ class NoBulk final : public BulkSource {
   void sigma(const StoredRow& /*row*/, std::span<double> /*out*/) override {
     expects(false, "a run description has no spectra");
   }
-  measure::SingularVectors vectors(const StoredRow& /*row*/) override { return {}; }
+  SingularVectors vectors(const StoredRow& /*row*/) override { return {}; }
   ArrayCell array(const StoredRow& /*row*/, std::size_t /*number*/) override { return {}; }
 };
 

@@ -200,7 +200,7 @@ void write_root(h5::File& file, FileExtent kind, const FileDescription& descript
   file.set_attribute("/", "backend", description.backend);
 }
 
-void write_beside(h5::File& file, const Beside& beside) {
+void write_beside(h5::File& file, const SideTables& beside) {
   for (const SideTable& table : beside.tables) {
     write_side_table(file, table);
   }
@@ -216,9 +216,9 @@ StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
   StatusCounts counts;
   counts.total = static_cast<std::int64_t>(rows.size());
   for (const StoredRow* row : rows) {
-    counts.measured += row->status == measure::Status::kMeasured ? 1 : 0;
-    counts.not_finite += row->status == measure::Status::kNotFinite ? 1 : 0;
-    counts.skipped += row->status == measure::Status::kSkipped ? 1 : 0;
+    counts.measured += row->status == MatrixStatus::kMeasured ? 1 : 0;
+    counts.not_finite += row->status == MatrixStatus::kNotFinite ? 1 : 0;
+    counts.skipped += row->status == MatrixStatus::kSkipped ? 1 : 0;
     counts.failed += is_failure(row->status) ? 1 : 0;
     counts.escalated += row->escalated ? 1 : 0;
   }

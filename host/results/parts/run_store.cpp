@@ -97,7 +97,7 @@ class Store final : public RunStore {
     for (const ArrayCell& array : row.arrays) {
       pending_bytes_ += array.bytes();
     }
-    const measure::Status before = gathered_[number].status;
+    const MatrixStatus before = gathered_[number].status;
     set_outcome(gathered_[number], std::move(row), description_.store_spectra,
                 schema_of(description_.schema).has_spectra);
     count_outcome(heartbeat_, before, gathered_[number]);

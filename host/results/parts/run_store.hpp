@@ -54,12 +54,12 @@ struct CompareDescription {
 
 /// What is reported of a tensor of any rank, beside model::TensorRecord, where a run takes samples.
 struct TensorSample {
-  std::string organ_class;            ///< by its name
-  measure::SampleAngles angles;       ///< of 1-D tensors; matrices have theirs in their rows
-  std::string missing = {};           ///< why such a tensor has none
-  measure::ScaleFigures scales = {};  ///< of 1-D tensors too
-  std::string scales_missing = {};    ///< why a figure of those is NaN
-  BlockScales block_scales = {};      ///< of float8 tensors
+  std::string organ_class;               ///< by its name
+  statistics::SampleAngles angles;       ///< of 1-D tensors; matrices have theirs in their rows
+  std::string missing = {};              ///< why such a tensor has none
+  statistics::ScaleFigures scales = {};  ///< of 1-D tensors too
+  std::string scales_missing = {};       ///< why a figure of those is NaN
+  BlockScales block_scales = {};         ///< of float8 tensors
 };
 
 /// Everything about a run that is not a row. JSON members are whole documents.

@@ -103,7 +103,7 @@ void FileChecker::order(model::ResultTable table) {
   }
   for (const StoredRow& row : rows_) {
     require(keys.insert(row_key(row)).second, where + row_key(row) + " appears twice");
-    const bool measured = row.status == measure::Status::kMeasured;
+    const bool measured = row.status == MatrixStatus::kMeasured;
     identity(where + row_key(row), row);
     require(!measured || !reader_.schema().has_spectra || !row.method.empty(),
             where + row_key(row) + " is measured but names no method");
@@ -113,7 +113,7 @@ void FileChecker::order(model::ResultTable table) {
 }
 
 void FileChecker::identity(const std::string& where, const StoredRow& row) {
-  const bool measured = row.status == measure::Status::kMeasured;
+  const bool measured = row.status == MatrixStatus::kMeasured;
   for (const auto& [name, value] : {std::pair<const char*, std::int64_t>{"layer", row.layer},
                                     {"expert", row.expert},
                                     {"slice", row.slice}}) {
@@ -189,7 +189,7 @@ void RowRules::require(bool condition, std::string_view column, std::string_view
 void check_rows(FileChecker& checker, void (*check)(const RowRules&)) {
   checker.attempt([&] {
     for (const StoredRow& row : checker.rows()) {
-      if (row.status == measure::Status::kMeasured && !row.cells.empty()) {
+      if (row.status == MatrixStatus::kMeasured && !row.cells.empty()) {
         check({checker, row});
       }
     }

@@ -104,10 +104,10 @@ std::optional<ColumnInfo> column_of(const h5::File& file, const std::string& gro
 
 std::string element_name(const std::string& column, std::size_t width, std::size_t i) {
   const std::size_t at = column.find("_at_k");
-  if (at == std::string::npos || width != measure::kVarAtK.size()) {
+  if (at == std::string::npos || width != kVarAtK.size()) {
     return fmt::format("{}_{}", column, i + 1);
   }
-  return std::string(column).replace(at + 4, 1, std::to_string(measure::kVarAtK[i]));
+  return std::string(column).replace(at + 4, 1, std::to_string(kVarAtK[i]));
 }
 
 ResultsFile::ResultsFile(const std::string& path) : open_(std::make_unique<Open>(path)) {}
@@ -231,8 +231,8 @@ std::vector<double> ResultsFile::sigma(std::int64_t number, model::ResultTable t
   return sigma;
 }
 
-std::optional<measure::SingularVectors> ResultsFile::vectors(std::int64_t number,
-                                                             model::ResultTable table) const {
+std::optional<SingularVectors> ResultsFile::vectors(std::int64_t number,
+                                                    model::ResultTable table) const {
   const std::lock_guard lock(open_->mutex);
   const StoredRow& row = open_->row(number, table);
   return row.vector_count == 0 ? std::nullopt

@@ -45,7 +45,7 @@ struct RowQuery {
 /// A row as it is identified. `number` is its place in its table, from 0.
 struct QueriedRow : RowIdentity {
   std::int64_t number = 0;
-  measure::Status status = measure::Status::kSkipped;
+  MatrixStatus status = MatrixStatus::kSkipped;
   std::string reason;
   std::int64_t sigma_count = 0;   ///< singular values stored; 0: none
   std::int32_t vector_count = 0;  ///< singular vectors stored
@@ -96,7 +96,7 @@ class ResultsFile {
   std::vector<double> sigma(std::int64_t number,
                             model::ResultTable table = model::ResultTable::kMatrix) const;
   /// Singular vectors of a row; nothing where none are stored.
-  std::optional<measure::SingularVectors> vectors(
+  std::optional<SingularVectors> vectors(
       std::int64_t number, model::ResultTable table = model::ResultTable::kMatrix) const;
 
  private:

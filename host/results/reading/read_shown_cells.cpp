@@ -40,7 +40,7 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
                                       cell.doubles.end());
     }
   }
-  if (schema.derive != nullptr && row.status == measure::Status::kMeasured) {
+  if (schema.derive != nullptr && row.status == MatrixStatus::kMeasured) {
     out.derived = schema.derive(row, pool);
   }
   return out;

@@ -89,7 +89,7 @@ class ResultsReader {
   /// The spectra of /spectra/ behind `place`, as they lie in the file, a few megabytes of one
   /// length; moves `place` behind them. False where there are no more.
   bool read_spectra(SpectraPlace& place, SpectraBlock& out);
-  measure::SingularVectors read_vectors(std::int64_t row);
+  SingularVectors read_vectors(std::int64_t row);
   /// Array `number` of CellTable::arrays in row `row`, which is of no run description; empty where
   /// it is an optional one that the file does not hold.
   ArrayCell read_array(std::int64_t row, std::size_t number);
@@ -128,7 +128,7 @@ class ReaderSource final : public BulkSource {
   void sigma(const StoredRow& row, std::span<double> out) override {
     reader_.read_sigma(row.bulk.row, out);
   }
-  measure::SingularVectors vectors(const StoredRow& row) override {
+  SingularVectors vectors(const StoredRow& row) override {
     return reader_.read_vectors(row.bulk.row);
   }
   ArrayCell array(const StoredRow& row, std::size_t number) override {
@@ -153,7 +153,7 @@ class SourcePool final : public BulkSource {
   ResultsReader& reader(std::int32_t source);
   void close_all();
   void sigma(const StoredRow& row, std::span<double> out) override;
-  measure::SingularVectors vectors(const StoredRow& row) override;
+  SingularVectors vectors(const StoredRow& row) override;
   ArrayCell array(const StoredRow& row, std::size_t number) override;
 
  private:

@@ -105,7 +105,7 @@ bool ResultsReader::read_spectra(SpectraPlace& place, SpectraBlock& out) {
   return false;
 }
 
-measure::SingularVectors ResultsReader::read_vectors(std::int64_t row) {
+SingularVectors ResultsReader::read_vectors(std::int64_t row) {
   index_bulk();
   const auto found = vectors_.find(row);
   expects(found != vectors_.end(), "singular vectors that the file does not hold");
@@ -118,7 +118,7 @@ measure::SingularVectors ResultsReader::read_vectors(std::int64_t row) {
                ? known->second
                : group.vectors.emplace(name, file_.open_dataset(group.path + name)).first->second;
   };
-  measure::SingularVectors out;
+  SingularVectors out;
   out.count = static_cast<std::int32_t>(group.width);
   const auto floats = [&](const char* name, std::vector<float>& values) {
     const h5::Dataset& dataset = open(name);

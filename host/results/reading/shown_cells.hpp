@@ -40,7 +40,7 @@ struct ShownCells {
   std::vector<std::string> optional_columns;  ///< and groups of columns
   std::size_t chosen = 0;                     ///< values of the scale that the run chose
   std::vector<ShownRow> rows;                 ///< the selected ones, in the file's order
-  Beside beside;                              ///< Schema::beside, of all of them
+  SideTables beside;                          ///< Schema::beside, of all of them
 };
 
 /// A column of a summary: a heading, and a row's number. One without a number in any row is left

@@ -109,8 +109,8 @@ class CellChecker final : FileChecker {
   void numbers(const StoredRow& row) {
     const Schema& schema = reader_.schema();
     // The first program that compared kept numbers of pairs whose weights are not finite.
-    const bool measured = row.status == measure::Status::kMeasured ||
-                          (row.status == measure::Status::kNotFinite && layout_.minor == 0);
+    const bool measured = row.status == MatrixStatus::kMeasured ||
+                          (row.status == MatrixStatus::kNotFinite && layout_.minor == 0);
     auto next = row.cells.begin();
     for (const CellColumn& cell : schema.cells->cells) {
       for (std::size_t i = 0; i < cell_count(cell, layout_.chosen); ++i) {

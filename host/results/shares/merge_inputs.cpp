@@ -147,7 +147,7 @@ void require_complete(const MergeInputs& inputs, std::span<const StoredRow* cons
         fmt::format("{}: published and not there any more; {}", list_text(inputs.lost), kAdvice));
   }
   const auto is_missing = [](const StoredRow* row) {
-    return row->status == measure::Status::kSkipped;
+    return row->status == MatrixStatus::kSkipped;
   };
   const auto first = std::find_if(rows.begin(), rows.end(), is_missing);
   if (first == rows.end()) {

@@ -60,7 +60,7 @@ bool ShareLedger::is_finished(std::int32_t share, GatheredRows& rows) const {
   }
   const std::vector<std::size_t>& own = rows_.at(static_cast<std::size_t>(share));
   return std::all_of(own.begin(), own.end(), [&](std::size_t number) {
-    return rows[number].status != measure::Status::kSkipped;
+    return rows[number].status != MatrixStatus::kSkipped;
   });
 }
 

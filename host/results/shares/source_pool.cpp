@@ -55,7 +55,7 @@ void SourcePool::sigma(const StoredRow& row, std::span<double> out) {
   reader(row.bulk.source).read_sigma(row.bulk.row, out);
 }
 
-measure::SingularVectors SourcePool::vectors(const StoredRow& row) {
+SingularVectors SourcePool::vectors(const StoredRow& row) {
   if (row.bulk.memory) {
     return row.bulk.memory->vectors.value();
   }
@@ -67,7 +67,7 @@ ArrayCell SourcePool::array(const StoredRow& row, std::size_t number) {
     const std::vector<ArrayCell>& arrays = row.bulk.memory->arrays;
     return number < arrays.size() ? arrays[number] : ArrayCell();
   }
-  return row.bulk.source < 0 || row.status == measure::Status::kSkipped
+  return row.bulk.source < 0 || row.status == MatrixStatus::kSkipped
              ? ArrayCell()
              : reader(row.bulk.source).read_array(row.bulk.row, number);
 }

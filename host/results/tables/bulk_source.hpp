@@ -14,7 +14,7 @@ class BulkSource {
   virtual ~BulkSource() = default;
   /// The stored singular values of `row` into `out` (row.sigma_count of them).
   virtual void sigma(const StoredRow& row, std::span<double> out) = 0;
-  virtual measure::SingularVectors vectors(const StoredRow& row) = 0;
+  virtual SingularVectors vectors(const StoredRow& row) = 0;
   /// Array `number` of CellTable::arrays; empty where the row has none.
   virtual ArrayCell array(const StoredRow& row, std::size_t number) = 0;
 };

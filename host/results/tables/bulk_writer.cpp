@@ -152,7 +152,7 @@ void write_vector_group(h5::File& file, const std::string& group, const VectorGr
   h5::Dataset gap = vector_dataset<double>(file, group + "/gap", {n, k},
                                            "distance to the nearest other singular value");
   for (std::uint64_t i = 0; i < n; ++i) {
-    const measure::SingularVectors vectors = bulk.vectors(*rows[shape.members[i]]);
+    const SingularVectors vectors = bulk.vectors(*rows[shape.members[i]]);
     right.write<float>(i, 1, padded(vectors.right, k * shape.cols));
     left.write<float>(i, 1, padded(vectors.left, k * shape.rows));
     sigma.write<double>(i, 1, padded(vectors.sigma, k));

@@ -37,7 +37,7 @@ enum class CellKind : std::uint8_t {
 };
 
 /// Right behind the cells of the column before.
-inline constexpr std::size_t kBehind = std::numeric_limits<std::size_t>::max();
+inline constexpr std::size_t kAfterPrevious = std::numeric_limits<std::size_t>::max();
 
 /// Numbers per row of a column along a scale whose values the run chooses.
 inline constexpr std::size_t kAsManyAsTheRun = 0;
@@ -56,8 +56,8 @@ struct CellColumn {
   std::string_view scale = {};  ///< of its second dimension (SecondScale); empty: it has one
   std::size_t width = 1;        ///< numbers per row
   CellKind kind = CellKind::kNumber;
-  std::size_t place = kBehind;  ///< of its first number among the cells of a row
-  std::size_t stride = 1;       ///< from one of its numbers to the next
+  std::size_t place = kAfterPrevious;  ///< of its first number among the cells of a row
+  std::size_t stride = 1;              ///< from one of its numbers to the next
 };
 
 /// A column that files of a minor version before `minor` have not.

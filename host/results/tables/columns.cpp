@@ -15,7 +15,7 @@ template <typename Member>
 h5::Type stored_type(Member StoredRow::* /*member*/) {
   if constexpr (std::is_same_v<Member, std::string> || std::is_same_v<Member, model::Block>) {
     return h5::Type::kString;
-  } else if constexpr (std::is_same_v<Member, bool> || std::is_same_v<Member, measure::Status>) {
+  } else if constexpr (std::is_same_v<Member, bool> || std::is_same_v<Member, MatrixStatus>) {
     return h5::Type::kInt8;
   } else {
     return h5::type_of<Member>();
@@ -23,12 +23,12 @@ h5::Type stored_type(Member StoredRow::* /*member*/) {
 }
 h5::Type stored_type(std::size_t /*cell*/) { return h5::Type::kFloat64; }
 
-measure::Status status_of(double value) {
-  if (value < 0 || value > static_cast<double>(measure::Status::kSkipped)) {
+MatrixStatus status_of(double value) {
+  if (value < 0 || value > static_cast<double>(MatrixStatus::kSkipped)) {
     throw FormatError("E-RESULTS-SCHEMA", "/matrix/status",
                       fmt::format("{} is not a status", value));
   }
-  return static_cast<measure::Status>(value);
+  return static_cast<MatrixStatus>(value);
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void Column::set_number(StoredRow& row, std::size_t i, double value) const {
   }
   std::visit(
       [&](auto where) {
-        if constexpr (std::is_same_v<decltype(where), measure::Status StoredRow::*>) {
+        if constexpr (std::is_same_v<decltype(where), MatrixStatus StoredRow::*>) {
           row.*where = status_of(value);
         } else if constexpr (std::is_same_v<decltype(where), bool StoredRow::*>) {
           row.*where = value != 0.0;

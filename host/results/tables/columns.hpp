@@ -19,7 +19,7 @@ inline constexpr const char* kStatusMeanings =
 /// What of a row a column shows: a cell (its number), or a member.
 using ColumnPlace = std::variant<std::size_t, std::string StoredRow::*, std::int32_t StoredRow::*,
                                  std::int64_t StoredRow::*, bool StoredRow::*,
-                                 model::Block StoredRow::*, measure::Status StoredRow::*>;
+                                 model::Block StoredRow::*, MatrixStatus StoredRow::*>;
 
 struct Column {
   std::string name;

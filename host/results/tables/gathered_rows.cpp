@@ -35,7 +35,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-bool same_vectors(const measure::SingularVectors& a, const measure::SingularVectors& b) {
+bool same_vectors(const SingularVectors& a, const SingularVectors& b) {
   return a.count == b.count && same_bits(a.right, b.right) && same_bits(a.left, b.left) &&
          same_bits(a.sigma, b.sigma) && same_bits(a.residual, b.residual) &&
          same_bits(a.gap, b.gap);

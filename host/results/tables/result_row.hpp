@@ -80,13 +80,13 @@ struct RowIdentity {
   std::int64_t longer() const { return rows < cols ? cols : rows; }
 };
 
-/// By measure::Status.
+/// By MatrixStatus.
 inline constexpr const char* kStatusNames[] = {"measured",    "not_converged", "not_finite",
                                                "unsupported", "failed",        "skipped"};
 
 /// How a row ended.
 struct RowOutcome {
-  measure::Status status = measure::Status::kSkipped;
+  MatrixStatus status = MatrixStatus::kSkipped;
   std::string reason;
   /// For failed/unsupported: "65", "69", "74", "70": what the run's exit code becomes.
   std::string error_class;
@@ -104,7 +104,7 @@ struct RowOutcome {
 /// What of a row may weigh megabytes.
 struct RowBulk {
   std::vector<double> sigma;  ///< empty if not measured
-  std::optional<measure::SingularVectors> vectors;
+  std::optional<SingularVectors> vectors;
   /// Of a schema with array columns (CellTable::arrays), in their order; empty: NaN in all of them.
   std::vector<ArrayCell> arrays = {};
 };
@@ -126,10 +126,10 @@ struct TensorEntry {
   std::int32_t layer = -1;
   std::int64_t count = 0;
   bool in_matrix = false;
-  std::string organ_class = {};       ///< empty where the run took no samples
-  measure::SampleAngles angles = {};  ///< of a 1-D tensor; count 0 where there are none
-  measure::ScaleFigures scales = {};  ///< of a 1-D tensor, as far as it has any
-  std::string scales_missing = {};    ///< why one of those is NaN
+  std::string organ_class = {};          ///< empty where the run took no samples
+  statistics::SampleAngles angles = {};  ///< of a 1-D tensor; count 0 where there are none
+  statistics::ScaleFigures scales = {};  ///< of a 1-D tensor, as far as it has any
+  std::string scales_missing = {};       ///< why one of those is NaN
   BlockScales block_scales = {};
 };
 

@@ -51,8 +51,8 @@ struct Schema {
   void (*describe)(const ResultsReader&, FileDescription&) = nullptr;
   /// What stands beside `rows`, the first table's in its order: of a whole file, or (`whole` false)
   /// of one that describes a run whose rows are in parts.
-  Beside (*beside)(const FileDescription&, std::span<const StoredRow* const> rows, BulkSource&,
-                   bool whole) = nullptr;
+  SideTables (*beside)(const FileDescription&, std::span<const StoredRow* const> rows, BulkSource&,
+                       bool whole) = nullptr;
   /// Checks what such files promise beyond columns, arrays and ranges.
   void (*check)(FileChecker&) = nullptr;
   /// Checks the whole file instead; what is wrong, one line each.

@@ -11,8 +11,6 @@
 
 namespace vindex::results {
 
-using measure::Status;
-
 std::string row_key(const std::string& tensor, std::int32_t slice) {
   return tensor + "#" + std::to_string(slice);
 }
@@ -55,7 +53,7 @@ void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum, bool ke
   auto bulk = std::make_shared<RowBulk>(std::move(static_cast<RowBulk&>(result)));
   static_cast<RowOutcome&>(row) = std::move(static_cast<RowOutcome&>(result));
   row.reason = printable(row.reason);
-  if (row.status != Status::kMeasured && !keep_numbers) {
+  if (row.status != MatrixStatus::kMeasured && !keep_numbers) {
     // What a job knew before it found out is no result.
     row.cells.clear();
     bulk->arrays.clear();
@@ -68,28 +66,30 @@ void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum, bool ke
   row.bulk = {.memory = std::move(bulk), .source = -1, .row = -1};
 }
 
-int outcome_rank(Status status) {
+int outcome_rank(MatrixStatus status) {
   switch (status) {
-    case Status::kMeasured:
-    case Status::kNotFinite:
+    case MatrixStatus::kMeasured:
+    case MatrixStatus::kNotFinite:
       return 4;
-    case Status::kNotConverged:
+    case MatrixStatus::kNotConverged:
       return 3;
-    case Status::kUnsupported:
+    case MatrixStatus::kUnsupported:
       return 2;
-    case Status::kFailed:
+    case MatrixStatus::kFailed:
       return 1;
-    case Status::kSkipped:
+    case MatrixStatus::kSkipped:
       break;
   }
   return 0;
 }
 
-bool is_settled(Status status) { return status != Status::kFailed && status != Status::kSkipped; }
+bool is_settled(MatrixStatus status) {
+  return status != MatrixStatus::kFailed && status != MatrixStatus::kSkipped;
+}
 
-bool is_failure(Status status) {
-  return status == Status::kNotConverged || status == Status::kUnsupported ||
-         status == Status::kFailed;
+bool is_failure(MatrixStatus status) {
+  return status == MatrixStatus::kNotConverged || status == MatrixStatus::kUnsupported ||
+         status == MatrixStatus::kFailed;
 }
 
 std::string table_group(model::ResultTable table) {

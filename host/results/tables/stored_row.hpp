@@ -51,11 +51,11 @@ StoredRow row_of(const model::MatrixRecord& record);
 void set_outcome(StoredRow& row, ResultRow&& result, bool keep_spectrum, bool keep_numbers);
 
 /// How far a row's outcome is to be trusted over another one of the same matrix: more is better.
-int outcome_rank(measure::Status status);
+int outcome_rank(MatrixStatus status);
 /// True where a resumed run need not measure the row again.
-bool is_settled(measure::Status status);
+bool is_settled(MatrixStatus status);
 /// True for what `matrices_failed` counts.
-bool is_failure(measure::Status status);
+bool is_failure(MatrixStatus status);
 
 // Where the tables of a results file lie: /matrix/ with /spectra/, /vectors/ and /resume/ at the
 // root, and every derived table as a group with the same things inside it.

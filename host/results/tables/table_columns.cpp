@@ -43,7 +43,7 @@ std::vector<Column> table_columns(const Schema& schema, const TableLayout& layou
   }
   std::size_t next = 0;
   for (const CellColumn& cell : schema.cells->cells) {
-    const std::size_t place = cell.place == kBehind ? next : cell.place;
+    const std::size_t place = cell.place == kAfterPrevious ? next : cell.place;
     next = place + cell_count(cell, layout.chosen);
     if (cell.since > layout.minor || !is_present(cell, layout.groups)) {
       continue;

@@ -123,7 +123,7 @@ struct SideTable {
 };
 
 /// What a file says beside its rows: tables that follow from them, and attributes of the root.
-struct Beside {
+struct SideTables {
   std::vector<SideTable> tables = {};
   std::vector<RunAttribute> attributes = {};
 };

@@ -57,9 +57,7 @@ std::size_t column_width(const h5::File& file, const std::string& group, const s
   if (rows.size() != 1 || shape.empty() || shape[0] != rows[0]) {
     return 0;
   }
-  return shape.size() == 1                                      ? 1
-         : shape == h5::Shape{rows[0], measure::kVarAtK.size()} ? measure::kVarAtK.size()
-                                                                : 0;
+  return shape.size() == 1 ? 1 : shape == h5::Shape{rows[0], kVarAtK.size()} ? kVarAtK.size() : 0;
 }
 
 ValueColumns::ValueColumns(SourcePool& pool, model::ResultTable table,

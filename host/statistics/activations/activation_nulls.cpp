@@ -6,7 +6,7 @@
 #include <limits>
 #include <numbers>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -142,4 +142,4 @@ ActivationNulls activation_nulls(ActivationLaw law, std::int64_t tokens, std::in
   return nulls;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

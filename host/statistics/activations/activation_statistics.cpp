@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -230,4 +230,4 @@ double LogitStatistics::output_entropy() const {
   return tokens_ > 0 ? entropy_ / static_cast<double>(tokens_) : kNaN;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

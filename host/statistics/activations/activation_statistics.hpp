@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Shares of the root mean square at or below which a value counts as near zero.
 inline constexpr std::array<double, 3> kNearZero = {0.001, 0.01, 0.1};
@@ -121,4 +121,4 @@ class LogitStatistics {
   double mass_ = 0.0, entropy_ = 0.0;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -217,4 +217,4 @@ LossComparison ComparisonTally::comparison() const {
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

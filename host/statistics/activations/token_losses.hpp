@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// softmax of the logits of one position, taken in pieces of the vocabulary.
 class LogitSums {
@@ -164,4 +164,4 @@ class ComparisonTally {
   std::int64_t left_out_ = 0;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -27,7 +27,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -209,4 +209,4 @@ JackknifeError jackknife_error(double value, std::span<const double> without, do
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

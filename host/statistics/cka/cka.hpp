@@ -30,7 +30,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Rows below which the unbiased estimator does not exist.
 inline constexpr std::int64_t kMinCkaRows = 4;
@@ -97,4 +97,4 @@ JackknifeError jackknife_error(double value, std::span<const double> without, do
 /// least 1.
 double varying_directions(std::int64_t rows, double trace, double u_centred);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -109,4 +109,4 @@ GramCka gram_cka(std::span<const float> left, std::span<const float> right, std:
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

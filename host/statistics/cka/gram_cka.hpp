@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 struct GramCka {
   double unbiased = 0.0;  ///< NaN below kMinCkaRows rows
@@ -29,4 +29,4 @@ double permuted_cka_deviation(std::int64_t rows);
 /// Of two of them, [rows, rows] row-major and symmetric. NaN where one of them has no kernel.
 GramCka gram_cka(std::span<const float> left, std::span<const float> right, std::int64_t rows);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

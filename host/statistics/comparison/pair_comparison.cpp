@@ -26,7 +26,7 @@
 #include <immintrin.h>
 #endif
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr std::int64_t kSlabValues = 1 << 20;  ///< asked of an input: 4 MiB of float32
@@ -313,7 +313,7 @@ PairReport compare_matrices(MatrixInput& a, MatrixInput& b) {
   PairReport report;
   report.same_bits = totals.same_bits;
   if (totals.not_finite_a + totals.not_finite_b > 0) {
-    report.status = Status::kNotFinite;
+    report.status = MatrixStatus::kNotFinite;
     const auto part = [](std::int64_t count, const char* side) {
       return count == 0 ? std::string() : fmt::format("{} of {}", count, side);
     };
@@ -324,7 +324,7 @@ PairReport compare_matrices(MatrixInput& a, MatrixInput& b) {
     return report;
   }
   const PairSums& sums = totals.sums;
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   report.norm_a = std::sqrt(sums.squares_a);
   report.norm_b = std::sqrt(sums.squares_b);
   report.max_abs_difference = sums.largest;
@@ -358,4 +358,4 @@ double cosine_null_deviation(std::int64_t rows, std::int64_t cols) {
   return 1.0 / std::sqrt(static_cast<double>(rows) * static_cast<double>(cols));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

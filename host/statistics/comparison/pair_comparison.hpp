@@ -12,13 +12,13 @@
 #include <limits>
 #include <string>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// What compare_matrices() finds. Norms are those of Frobenius.
 struct PairReport {
-  Status status = Status::kFailed;  ///< kMeasured or kNotFinite
-  std::string reason;               ///< which numbers are NaN, and why
-  bool same_bits = false;           ///< every decoded float32 equal, bit for bit
+  MatrixStatus status = MatrixStatus::kFailed;  ///< kMeasured or kNotFinite
+  std::string reason;                           ///< which numbers are NaN, and why
+  bool same_bits = false;                       ///< every decoded float32 equal, bit for bit
   double cosine = std::numeric_limits<double>::quiet_NaN();  ///< <A,B> / (norm_a norm_b)
   double norm_a = std::numeric_limits<double>::quiet_NaN();
   double norm_b = std::numeric_limits<double>::quiet_NaN();
@@ -48,4 +48,4 @@ PairWorkspace pair_workspace(const StoredShape& a, const StoredShape& b);
 /// Standard deviation of the cosine of two matrices of independent noise; its mean is 0.
 double cosine_null_deviation(std::int64_t rows, std::int64_t cols);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -22,7 +22,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 // The moments of the largest of N independent normals. With F its distribution function and t
 // = -N ln F(largest), t is exponential, so a moment is
@@ -252,4 +252,4 @@ ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t e
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

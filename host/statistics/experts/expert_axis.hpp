@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 struct ExpertNulls;
 
@@ -85,4 +85,4 @@ struct ExpertSpectrum {
 ExpertSpectrum expert_spectrum(std::span<const double> ascending, std::int64_t experts,
                                std::int64_t length, const ExpertNulls& nulls);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

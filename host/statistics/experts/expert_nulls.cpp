@@ -24,7 +24,7 @@
 #include <numeric>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -308,4 +308,4 @@ ExpertNulls draw_expert_nulls(std::span<const double> norms, std::int64_t length
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

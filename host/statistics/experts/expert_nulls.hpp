@@ -17,7 +17,7 @@
 #include <stop_token>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// The nulls of a centred `summary` of experts of `norms` (at least two, not all 0) whose
 /// directions are independent and uniform among `length` weights, by their law. Of one pair chosen
@@ -53,4 +53,4 @@ using SymmetricEigenvalues = std::vector<double> (*)(std::span<double> matrix, s
 ExpertNulls draw_expert_nulls(std::span<const double> norms, std::int64_t length,
                               SymmetricEigenvalues eigenvalues, const std::stop_token& stop = {});
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <optional>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -408,4 +408,4 @@ std::vector<float> logical_column(MatrixInput& matrix, std::int64_t col) {
   return matrix.transposed() ? stored_row(matrix, col) : stored_column(matrix, col);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

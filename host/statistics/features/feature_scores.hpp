@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Vectors that rows are multiplied with, each of `width` float32, padded for the kernels.
 class QueryVectors {
@@ -67,4 +67,4 @@ ScoreWorkspace score_workspace(const decode::Encoding& encoding, std::int64_t st
 std::vector<float> logical_row(MatrixInput& matrix, std::int64_t row);
 std::vector<float> logical_column(MatrixInput& matrix, std::int64_t col);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

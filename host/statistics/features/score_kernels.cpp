@@ -7,7 +7,7 @@
 #include <cstring>
 #include <immintrin.h>  // declares the builtins of all instructions
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 #define VINDEX_KERNEL [[gnu::always_inline]] inline
@@ -297,4 +297,4 @@ const ScoreKernels& score_kernels() {
   return kBest;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 inline constexpr std::int64_t kScoreLanes = 8;
 inline constexpr std::int64_t kScoreChunk = 1024;  ///< columns whose products are summed in float32
@@ -56,4 +56,4 @@ const ScoreKernels& score_kernels();
 const ScoreKernels& score_kernels_at(decode::SimdLevel level);
 bool has_score_kernels(decode::SimdLevel level);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

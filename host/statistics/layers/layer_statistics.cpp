@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -181,4 +181,4 @@ std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b)
   return matches;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

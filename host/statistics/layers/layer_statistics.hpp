@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// The metrics that /layer/ summarises, in the order of LayerGroup::statistics.
 enum class LayerMetric : std::uint8_t {
@@ -102,4 +102,4 @@ struct DepthMatch {
 /// of n layers is d (n - 1), rounded to the nearest, halves up. Nothing where a side has no layer.
 std::vector<DepthMatch> match_depths(std::size_t layers_a, std::size_t layers_b);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

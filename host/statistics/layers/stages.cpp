@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -131,4 +131,4 @@ std::optional<Stages> count_stages(const std::vector<Adjacent>& adjacent) {
   return stages;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -27,7 +27,7 @@
 #include <optional>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Similarity of a layer and the next one, with its standard error (statistics/cka/cka.hpp).
 struct Adjacent {
@@ -47,4 +47,4 @@ struct Stages {
 /// Nothing where there is no value, or where one of them or its error is NaN.
 std::optional<Stages> count_stages(const std::vector<Adjacent>& adjacent);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -188,4 +188,4 @@ void find_squared_values(BidiagonalDraws& draws) {
   find_squared_values_at(best, draws);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

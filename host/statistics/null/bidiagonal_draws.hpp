@@ -7,7 +7,7 @@
 #include <array>
 #include <cstddef>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Upper bidiagonal matrices of one size, one in each lane, by the squares of their elements.
 struct BidiagonalDraws {
@@ -27,4 +27,4 @@ void find_squared_values(BidiagonalDraws& draws);
 /// The same with the instructions of a level that this processor has, for tests.
 void find_squared_values_at(decode::SimdLevel level, BidiagonalDraws& draws);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

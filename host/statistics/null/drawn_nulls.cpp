@@ -25,7 +25,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr std::uint64_t kKey = 0x6E756C6C73000000;  // any fixed number; the shape is added
@@ -181,4 +181,4 @@ DrawnNulls drawn_nulls(std::int64_t p, std::int64_t n) {
   return nulls;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Short sides from here on have nulls that are computed (nulls.cpp).
 inline constexpr std::int64_t kMinComputedNull = 64;
@@ -34,4 +34,4 @@ DrawnNulls drawn_nulls(std::int64_t p, std::int64_t n);
 /// (metrics.cpp, with derive_metrics).
 MetricValues metrics_of_draw(std::int64_t n, std::span<const double> sigma);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -278,4 +278,4 @@ DrawnGroup drawn_group(std::span<const DrawnMember> members) {
   return group;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -30,7 +30,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// A figure of a population, estimated. NaN: not defined, or not known from so few values.
 struct Estimate {
@@ -86,4 +86,4 @@ struct DrawnGroup {
 };
 DrawnGroup drawn_group(std::span<const DrawnMember> members);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -18,7 +18,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 /// The continued fraction of the incomplete beta function, by Lentz's method (NIST DLMF 8.17.22);
@@ -112,4 +112,4 @@ double expected_largest_cosine(std::int64_t count, std::int64_t width, CosineSid
   return low + sum * step / 3.0;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

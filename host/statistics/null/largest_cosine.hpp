@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// What is the largest: abs(cosine), or the cosine of one sign (both signs have one law).
 enum class CosineSides : std::uint8_t { kBoth, kOne };
@@ -27,4 +27,4 @@ double largest_cosine_quantile(double share, std::int64_t count, std::int64_t wi
 double expected_largest_cosine(std::int64_t count, std::int64_t width,
                                CosineSides sides = CosineSides::kBoth);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

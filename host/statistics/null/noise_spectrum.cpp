@@ -20,7 +20,7 @@
 #include <functional>
 #include <numbers>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -213,4 +213,4 @@ double smallest_value_factor(std::int64_t p, std::int64_t n) {
   return 1.0 + tau * tau / (3.1 + 2.32 * std::pow(tau, 0.75));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

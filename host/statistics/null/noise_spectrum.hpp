@@ -24,7 +24,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// The law for one aspect ratio. Immutable, costs nothing to make.
 class MarchenkoPastur {
@@ -61,4 +61,4 @@ double share_deviation(const MarchenkoPastur& law, std::int64_t p, double x, dou
 /// of the smallest value adds to a condition number.
 double smallest_value_factor(std::int64_t p, std::int64_t n);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

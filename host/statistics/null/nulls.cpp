@@ -34,7 +34,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 MetricValues single_value_nulls(std::int64_t n) {
@@ -141,13 +141,13 @@ MetricValues null_metrics(std::int64_t rows, std::int64_t cols) {
   const MarchenkoPastur law(short_side / long_side);
   const std::vector<double> lambda = mean_noise_spectrum(law, p, n);
   MatrixReport mean;
-  mean.status = Status::kMeasured;
+  mean.status = MatrixStatus::kMeasured;
   mean.moments.sum_squares = short_side * long_side;
   for (const double value : lambda) {
     mean.sigma.push_back(std::sqrt(value));
   }
   std::string reason;
-  const MetricValues of_mean = derive_metrics(p, n, mean, Mode::kDefault, reason);
+  const MetricValues of_mean = derive_metrics(p, n, mean, SpectrumMode::kDefault, reason);
 
   MetricValues nulls;
   nulls.var_at_k = of_mean.var_at_k;
@@ -208,4 +208,4 @@ const MetricValues& NullCache::of(std::int64_t rows, std::int64_t cols) {
   return found->second;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -142,4 +142,4 @@ double poisson_tail(double count, double mean) {
   return 2.0 * std::min(lower, upper);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

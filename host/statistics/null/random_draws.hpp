@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 class DrawStream {
  public:
@@ -59,4 +59,4 @@ double poisson_tail(double count, double mean);
 /// ln n!, by Stirling's formula and its rest; n >= 0.
 double log_factorial(double n);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

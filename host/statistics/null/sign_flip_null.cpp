@@ -23,7 +23,7 @@
 #include <cmath>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr std::size_t kFastSize = 64;
@@ -89,8 +89,8 @@ std::string null_name(std::int32_t sign_flip_draws) {
   return "signflip=" + std::to_string(sign_flip_draws);
 }
 
-SignFlipCollector::SignFlipCollector(std::int64_t rows, std::int64_t cols, Mode mode)
-    : fast_(mode == Mode::kFast) {
+SignFlipCollector::SignFlipCollector(std::int64_t rows, std::int64_t cols, SpectrumMode mode)
+    : fast_(mode == SpectrumMode::kFast) {
   expects(rows > 0 && cols > 0, "SignFlipCollector: a matrix has rows and columns");
   p_ = static_cast<double>(std::min(rows, cols));
   const auto n = static_cast<double>(std::max(rows, cols));
@@ -159,4 +159,4 @@ SignFlipSummary summarise_sign_flips(const SignFlipNull& null, const MetricValue
   return summary;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -3,7 +3,7 @@
 // a thousand of them take a hundred kilobytes and not a spectrum each.
 #pragma once
 
-#include "statistics/spectrum/var_at_k.hpp"
+#include "backend/sign_flip_draws.hpp"
 
 #include <array>
 #include <cstdint>
@@ -12,9 +12,12 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex {
+enum class SpectrumMode : std::uint8_t;
+}
 
-enum class Mode : std::uint8_t;
+namespace vindex::statistics {
+
 struct MetricValues;
 
 /// Draws from which on z and its p are of use: of 5 draws a p of 0.01 takes a z of 4.6.
@@ -25,27 +28,10 @@ inline constexpr std::int32_t kMaxSignFlipDraws = 1000;
 /// "none", "signflip" for one draw, "signflip=R" for more: what the command line and the file say.
 std::string null_name(std::int32_t sign_flip_draws);
 
-/// The metrics of one draw, by the definitions of the plain ones. NaN where they are not defined:
-/// a zero matrix, a draw that did not converge, effective_rank and mp_outliers in fast mode.
-struct SignFlipDraw {
-  static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  std::array<double, kVarAtK.size()> var_at_k;
-  double stable_rank = kNaN;
-  double effective_rank = kNaN;
-  double mp_outliers = kNaN;
-  SignFlipDraw() { var_at_k.fill(kNaN); }
-};
-
-/// All draws of one matrix.
-struct SignFlipNull {
-  std::vector<double> first_sigma;  ///< spectrum of draw 0 (fast: the top min(64, p))
-  std::vector<SignFlipDraw> draws;  ///< in their order
-};
-
 /// Takes the spectra of a matrix's draws. One for a shape and mode; immutable.
 class SignFlipCollector {
  public:
-  SignFlipCollector(std::int64_t rows, std::int64_t cols, Mode mode);
+  SignFlipCollector(std::int64_t rows, std::int64_t cols, SpectrumMode mode);
   /// Adds the next draw. `sigma`: descending, min(rows, cols) values or, in fast mode, at least the
   /// top 64 of them; empty where it was not found. `norm_squared`: F2 of the weights, which no sign
   /// changes. Cost: one logarithm per value.
@@ -87,4 +73,4 @@ struct SignFlipSummary {
 SignFlipSummary summarise_sign_flips(const SignFlipNull& null, const MetricValues& values,
                                      std::span<const double> sigma, std::int64_t p);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

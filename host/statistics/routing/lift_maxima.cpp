@@ -26,7 +26,7 @@
 #include <limits>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -363,4 +363,4 @@ MaximumNull transition_maximum(const ChoiceLaw& from, const ChoiceLaw& to, std::
   });
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

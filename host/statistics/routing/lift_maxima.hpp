@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// A kind of pairs that are alike: chances of either expert and of both.
 struct PairLaw {
@@ -31,4 +31,4 @@ PairLaw other_pairs(const ChoiceLaw& law);
 
 MaximumNull coactivation_maximum(const ChoiceLaw& law, std::int64_t tokens);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

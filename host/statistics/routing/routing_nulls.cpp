@@ -25,7 +25,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -265,4 +265,4 @@ double transition_deviation(std::int64_t tokens, double share_from, double share
   return std::sqrt((1.0 / share_from - 1.0) * (1.0 / share_to - 1.0) / static_cast<double>(tokens));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// How many experts a token takes of each group that it takes any of, the most first.
 struct ChoicePattern {
@@ -95,4 +95,4 @@ MaximumNull transition_maximum(const ChoiceLaw& from, const ChoiceLaw& to, std::
 /// deviation.
 inline constexpr double kFewExpected = 5.0;
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

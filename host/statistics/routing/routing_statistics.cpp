@@ -10,7 +10,7 @@
 #include <limits>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -210,4 +210,4 @@ double LogitSpread::deviation() const {
   return tokens_ > 0 ? std::sqrt(variances_ / static_cast<double>(tokens_)) : kNaN;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// What a router did with one token.
 struct RoutedToken {
@@ -135,4 +135,4 @@ class LogitSpread {
   double means_ = 0.0, variances_ = 0.0;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -10,7 +10,7 @@
 #include <limits>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -169,4 +169,4 @@ bool TokenRouter::route(std::span<const float> logits, RoutedToken& token) {
   return true;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -18,7 +18,7 @@
 #include <map>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 TokenDraws::TokenDraws(const ChoiceLaw& law)
     : law_(law),
@@ -140,4 +140,4 @@ void LoadDraws::split_group(std::span<double> counts, DrawStream& draws) {
   }
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -19,7 +19,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Draws tokens one by one: for pairs of experts, of which no smaller law is known.
 class TokenDraws {
@@ -84,4 +84,4 @@ inline std::uint64_t null_key(NullPurpose purpose, const ChoiceLaw& law, std::in
 /// Mean and deviation (over count - 1) of `values`.
 DrawnNull summary_of(const std::vector<double>& values);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

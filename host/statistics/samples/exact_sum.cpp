@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 void ExactSum::add(double term) {
   if (term == 0.0) {
@@ -47,4 +47,4 @@ double ExactSum::value() const {
   return sum;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Of terms >= 0, each 0 or a multiple of 2^-448 below 2^400; at most 2^31 of them. Sums of squares
 /// of up to 2^40 float32 weights and of their products fit.
@@ -23,4 +23,4 @@ class ExactSum {
   std::array<std::uint64_t, kDigits> digits_ = {};  ///< of 32 bits each, carries not yet moved
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

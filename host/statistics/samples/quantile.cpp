@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 double quantile(std::vector<double> values, double q) {
   expects(q >= 0.0 && q <= 1.0, "quantile: q in [0, 1]");
@@ -101,4 +101,4 @@ double normal_quantile(double probability) {
   return centred < 0.0 ? -size : size;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

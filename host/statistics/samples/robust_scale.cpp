@@ -9,7 +9,7 @@
 #include <limits>
 #include <numbers>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -121,4 +121,4 @@ double largest_nearest_q95(std::int64_t count) {
   return quantile(farthest, 0.95);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

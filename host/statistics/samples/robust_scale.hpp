@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// 1 / 0.6745: makes the median absolute deviation of a normal law its standard deviation.
 inline constexpr double kOfMad = 1.4826;
@@ -33,4 +33,4 @@ double largest_score_q95(std::int64_t count);
 /// median of the rows' largest. NaN below 3 rows.
 double largest_nearest_q95(std::int64_t count);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

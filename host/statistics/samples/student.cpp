@@ -15,7 +15,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -112,4 +112,4 @@ double student_quantile(double freedom) {
   return t;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

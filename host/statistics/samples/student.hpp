@@ -2,7 +2,7 @@
 // take.
 #pragma once
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Probability that abs(T) >= abs(t), T of Student's distribution with `freedom` >= 1 degrees of
 /// freedom: the incomplete beta function I_x(freedom/2, 1/2) at x = freedom/(freedom + t^2), to
@@ -13,4 +13,4 @@ double student_two_sided(double t, double freedom);
 /// 97.5 % point of Student's distribution, `freedom` >= 1, whole or not, to 1e-11 of it.
 double student_quantile(double freedom);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -201,4 +201,4 @@ HaarRest haar_rest(std::span<const float> weights) {
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

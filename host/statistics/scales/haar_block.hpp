@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 inline constexpr std::size_t kHaarBlockLevels = 10;
 inline constexpr std::int64_t kHaarBlock = std::int64_t{1} << kHaarBlockLevels;
@@ -43,4 +43,4 @@ struct HaarRest : HaarBlock {
 };
 HaarRest haar_rest(std::span<const float> weights);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

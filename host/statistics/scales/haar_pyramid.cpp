@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -184,4 +184,4 @@ std::vector<HaarLevel> HaarPyramid::levels() const {
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

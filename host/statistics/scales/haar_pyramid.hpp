@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// A level of the pyramid, j from 1: `count` = floor(n / 2^j) differences D of neighbouring sums of
 /// 2^(j-1) weights, 2^(j/2) times the coefficients d_j of the orthonormal Haar transform.
@@ -84,4 +84,4 @@ class HaarPyramid {
   std::unordered_map<std::int64_t, Part> parts_;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -84,4 +84,4 @@ void PermutedScales::fill(ScaleFigures& figures) const {
       std::sqrt(std::max(0.0, squares - sum * figures.csci_permuted) / (kCount - 1.0));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

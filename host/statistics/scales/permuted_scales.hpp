@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 class PermutedScales {
  public:
@@ -41,4 +41,4 @@ class PermutedScales {
   std::vector<float> values_;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -8,7 +8,7 @@
 #include <numbers>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -158,4 +158,4 @@ ScaleFigures MeanScales::mean() const {
           .csci_permuted_sd = std::sqrt(sums_.csci_permuted_sd) / weight_};
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

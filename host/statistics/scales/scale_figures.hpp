@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Least number of coefficients of a level that counts, and of weights that have two such levels.
 inline constexpr std::int64_t kLeastCoefficients = 64;
@@ -67,4 +67,4 @@ class MeanScales {
                         0.0, 0.0, 0.0, 0.0};  ///< of the deviations: of their squares
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

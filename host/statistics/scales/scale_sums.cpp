@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstddef>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 void flip_scale_signs(std::uint64_t key, std::int64_t first, std::span<float> weights) {
   constexpr std::uint64_t kWordBits = 32;
@@ -80,4 +80,4 @@ ScaleFigures ScaleSums::figures() const {
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Flips the signs of weights [first, first + weights.size()) of a sequence: bit i mod 128 of
 /// Philox block i div 128 of `key`, as draw 0 of the sign-flip null does for a matrix that is
@@ -37,4 +37,4 @@ class ScaleSums {
   std::optional<PermutedScales> permuted_;
 };
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -3,6 +3,7 @@
 #include "judgement.hpp"
 
 #include "core/constants.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 double gram64_square_error(std::span<const double> sigma) {
   return 50.0 * static_cast<double>(sigma.size()) * kEps64 * sigma.front() * sigma.front();
@@ -36,7 +37,7 @@ bool is_tail_of(std::span<const double> tail, std::span<const double> sigma, dou
 
 bool begin_draws(const MeasureOptions& options, const SignFlipCollector& collector,
                  MatrixReport& report) {
-  if (options.sign_flip_draws == 0 || report.status != Status::kMeasured) {
+  if (options.sign_flip_draws == 0 || report.status != MatrixStatus::kMeasured) {
     return false;
   }
   report.sign_flip.emplace();
@@ -50,7 +51,7 @@ bool begin_draws(const MeasureOptions& options, const SignFlipCollector& collect
 }
 
 bool begin_vectors(const MeasureOptions& options, MatrixReport& report) {
-  if (options.vectors == 0 || report.status != Status::kMeasured) {
+  if (options.vectors == 0 || report.status != MatrixStatus::kMeasured) {
     return false;
   }
   report.vectors = SingularVectors{};
@@ -59,12 +60,12 @@ bool begin_vectors(const MeasureOptions& options, MatrixReport& report) {
 
 bool is_refused(const MatrixInput& input, MatrixReport& report) {
   if (!decode::is_decodable(input.encoding())) {
-    report.status = Status::kUnsupported;
+    report.status = MatrixStatus::kUnsupported;
     report.reason = "encoding " + input.encoding().label + " cannot be decoded";
     return true;
   }
   if (input.rows() <= 0 || input.cols() <= 0) {
-    report.status = Status::kFailed;
+    report.status = MatrixStatus::kFailed;
     report.reason = "the matrix is empty";
     return true;
   }
@@ -83,7 +84,7 @@ bool is_same_kind(const MatrixInput& a, const MatrixInput& b) {
   return is_same_kind(kind(a), kind(b));
 }
 
-void take_eigenvalues(const RawSpectrum& raw, Finding& found) {
+void take_eigenvalues(const RawSpectrum& raw, StepResult& found) {
   found.zero_rows = raw.zero_rows + raw.left_out;
   std::vector<double> values(raw.eigenvalues.begin(), raw.eigenvalues.end());
   const std::size_t count = values.size() + static_cast<std::size_t>(raw.left_out);
@@ -123,7 +124,7 @@ void take_eigenvalues(const RawSpectrum& raw, Finding& found) {
 namespace {
 
 /// How many of the smallest values of the basis are those of `before`, squares within `allowed`.
-std::int64_t settled_values(const TailBasis& basis, const Finding& before, double allowed) {
+std::int64_t settled_values(const TailBasis& basis, const StepResult& before, double allowed) {
   std::int64_t settled = 0;
   auto known = before.sigma.rbegin();
   for (auto own = basis.sigma.rbegin(); own != basis.sigma.rend() && settled < basis.max_settled;
@@ -137,7 +138,8 @@ std::int64_t settled_values(const TailBasis& basis, const Finding& before, doubl
 
 }  // namespace
 
-bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before, Finding& found) {
+bool take_tail(const TailBasis& basis, std::int64_t lost, const StepResult& before,
+               StepResult& found) {
   const auto p = static_cast<std::int64_t>(before.sigma.size());
   const double largest = before.sigma.front();
   const double square_error = matrix_error(p, largest,
@@ -180,4 +182,4 @@ bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before,
   return true;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

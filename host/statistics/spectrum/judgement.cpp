@@ -24,7 +24,7 @@
 #include <cmath>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 /// Of QR by blocks of rows, for each root of their number (docs/sigma-error.md).
@@ -33,7 +33,7 @@ constexpr double kRoundingsOfBlocks = 4.0;
 constexpr std::size_t kLastBound = 6;
 
 /// s_1 / s_p over the values that are not exact zeros.
-double condition_of(const Finding& found) {
+double condition_of(const StepResult& found) {
   const auto kept = static_cast<std::int64_t>(found.sigma.size()) - found.zero_rows;
   if (kept < 1) {
     return 1.0;
@@ -54,7 +54,7 @@ double strict_error(std::int64_t p, double largest) {
 /// Relative promises are of what occurs, half of what is answered for
 /// (statistics/spectrum/spectrum_error.hpp).
 bool is_known(std::size_t i, double s, double error, double largest, bool is_modest,
-              const Situation& situation) {
+              const StepContext& situation) {
   const double strict = strict_error(situation.p(), largest);
   if (situation.is_strict || error <= strict) {
     return error <= strict;
@@ -77,7 +77,7 @@ bool is_known(std::size_t i, double s, double error, double largest, bool is_mod
 
 /// How many of the smallest values hold all that are not known well enough; nothing where all are.
 /// `errors` here and below: sigma_errors(), which take the most time of a judgement.
-std::optional<std::int64_t> lost_values(const Finding& found, const Situation& situation,
+std::optional<std::int64_t> lost_values(const StepResult& found, const StepContext& situation,
                                         std::span<const double> errors) {
   const bool is_modest = condition_of(found) <= kModestCondition;
   for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -92,7 +92,8 @@ std::optional<std::int64_t> lost_values(const Finding& found, const Situation& s
 /// an eigenvalue is negative, or values lie beyond a condition of 10 p, those, counted with a
 /// margin of two. The condition alone does not do: where many values lie near s_1/(10 p), rounding
 /// mixes them, and each errs by more than one alone would.
-std::optional<std::int64_t> lost_beyond_gram64(const Finding& found, const Situation& situation,
+std::optional<std::int64_t> lost_beyond_gram64(const StepResult& found,
+                                               const StepContext& situation,
                                                std::span<const double> errors) {
   const double reach = reach_of_gram64(found.sigma);
   const auto p = static_cast<std::int64_t>(found.sigma.size());
@@ -107,12 +108,12 @@ std::optional<std::int64_t> lost_beyond_gram64(const Finding& found, const Situa
 }
 
 /// True where there are the largest values alone, with bounds of their own.
-bool has_top_alone(const Finding& found, const Situation& situation) {
+bool has_top_alone(const StepResult& found, const StepContext& situation) {
   return situation.step == Step::kTop || !found.top_errors.empty();
 }
 
 /// `errors`: of each value found.
-SpectrumChecks checks_of(const Finding& found, const Situation& situation,
+SpectrumChecks checks_of(const StepResult& found, const StepContext& situation,
                          std::span<const double> errors) {
   CheckSources sources = {.sum_squares = found.moments.sum_squares,
                           .gram_norm_squared = found.gram_norm_squared,
@@ -130,7 +131,7 @@ SpectrumChecks checks_of(const Finding& found, const Situation& situation,
 }
 
 /// Everything but what comes of doubt. False where there is nothing to doubt.
-bool fill_report(const Finding& found, const Situation& situation, MatrixReport& report) {
+bool fill_report(const StepResult& found, const StepContext& situation, MatrixReport& report) {
   report.method = found.method;
   report.moments = found.moments;
   report.gram_norm_squared = found.gram_norm_squared;
@@ -139,27 +140,27 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
   report.bounds.reset();
   report.sigma.clear();
   if (found.moments.nonfinite > 0) {
-    report.status = Status::kNotFinite;
+    report.status = MatrixStatus::kNotFinite;
     report.reason = std::to_string(found.moments.nonfinite) + " weights are not finite";
     report.gram_norm_squared = kNaN;
     return false;
   }
   if (found.moments.max_abs() == 0.0) {
-    report.status = Status::kMeasured;
+    report.status = MatrixStatus::kMeasured;
     report.reason = "zero matrix";
     report.sigma_error = 0.0;
     const std::int64_t p = situation.p();
-    report.sigma.assign(
-        static_cast<std::size_t>(situation.mode == Mode::kFast ? std::min(kFastValues, p) : p),
-        0.0);
+    report.sigma.assign(static_cast<std::size_t>(
+                            situation.mode == SpectrumMode::kFast ? std::min(kFastValues, p) : p),
+                        0.0);
     return false;
   }
   if (found.sigma.empty()) {
-    report.status = Status::kNotConverged;
+    report.status = MatrixStatus::kNotConverged;
     report.reason = "the eigenvalue iteration did not converge";
     return true;
   }
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   report.reason.clear();
   report.sigma = found.sigma;
   return true;
@@ -169,7 +170,7 @@ bool fill_report(const Finding& found, const Situation& situation, MatrixReport&
 /// that lies below both kMinDecided and s_1/(10 p) for certain is known too badly by any float64
 /// Gram: `default` asks there for what `strict` does, and roundings of the largest value alone
 /// (spectrum_error.cpp) exceed that.
-bool is_beyond_gram64(const Finding& found, const Situation& situation) {
+bool is_beyond_gram64(const StepResult& found, const StepContext& situation) {
   if (!found.has_float64_sums || situation.max_tail_values == 0) {
     return false;
   }
@@ -186,7 +187,7 @@ bool is_beyond_gram64(const Finding& found, const Situation& situation) {
 }
 
 /// What follows a step that left doubt: `lost` of the smallest values alone, or everything (0).
-Verdict after(const Finding& found, const Situation& situation, std::int64_t lost) {
+NextStep after(const StepResult& found, const StepContext& situation, std::int64_t lost) {
   Step stage = situation.step;
   const bool may_help = lost > found.zero_rows &&
                         (found.zero_rows == 0 || situation.tail_leaves_zeros) &&
@@ -197,33 +198,33 @@ Verdict after(const Finding& found, const Situation& situation, std::int64_t los
   stage = stage == Step::kTail ? situation.before : stage;
   const bool has_gram64 = stage == Step::kGram64 || (lost > 0 && stage == Step::kGram32 &&
                                                      is_beyond_gram64(found, situation));
-  return has_gram64 ? Verdict{.next = Step::kQr, .lost = lost} : Verdict{.next = Step::kGram64};
+  return has_gram64 ? NextStep{.next = Step::kQr, .lost = lost} : NextStep{.next = Step::kGram64};
 }
 
 /// What is to be done about a spectrum of all values; nothing where there is no doubt.
-Verdict doubt_full(const Finding& found, const Situation& situation, const MatrixReport& report,
-                   std::span<const double> errors) {
-  if (situation.mode == Mode::kFast) {
+NextStep doubt_full(const StepResult& found, const StepContext& situation,
+                    const MatrixReport& report, std::span<const double> errors) {
+  if (situation.mode == SpectrumMode::kFast) {
     const bool is_bad =
         situation.step == Step::kGram32 && (!report.bounds || !is_tight(*report.bounds));
-    return is_bad ? after(found, situation, 0) : Verdict{};
+    return is_bad ? after(found, situation, 0) : NextStep{};
   }
   const std::optional<std::int64_t> lost = situation.is_strict && situation.step == Step::kGram64
                                                ? lost_beyond_gram64(found, situation, errors)
                                                : lost_values(found, situation, errors);
-  return lost ? after(found, situation, *lost) : Verdict{};
+  return lost ? after(found, situation, *lost) : NextStep{};
 }
 
-Verdict doubt(const Finding& found, const Situation& situation, const MatrixReport& report,
-              const SpectrumChecks& checks, std::span<const double> errors) {
+NextStep doubt(const StepResult& found, const StepContext& situation, const MatrixReport& report,
+               const SpectrumChecks& checks, std::span<const double> errors) {
   if (situation.step == Step::kQr) {
     return {};
   }
-  if (report.status == Status::kNotConverged || checks.refute()) {
+  if (report.status == MatrixStatus::kNotConverged || checks.refute()) {
     return after(found, situation, 0);
   }
   if (has_top_alone(found, situation)) {
-    return is_tight(found.bounds) ? Verdict{} : Verdict{.next = Step::kGram64};
+    return is_tight(found.bounds) ? NextStep{} : NextStep{.next = Step::kGram64};
   }
   return doubt_full(found, situation, report, errors);
 }
@@ -231,7 +232,7 @@ Verdict doubt(const Finding& found, const Situation& situation, const MatrixRepo
 /// Error of every square that the bounds of `fast` allow for. Of a float32 Gram that of each value,
 /// as it is stated: what one value far above all others rounds is not charged to each of them, nor
 /// what one line does.
-SquareErrors square_errors(const Finding& found, const Situation& situation,
+SquareErrors square_errors(const StepResult& found, const StepContext& situation,
                            const MatrixReport& report) {
   const double largest = report.sigma.front();
   if (situation.step == Step::kGram32) {
@@ -251,7 +252,7 @@ SquareErrors square_errors(const Finding& found, const Situation& situation,
   return {.each = std::vector<double>(report.sigma.size(), error)};
 }
 
-void set_bounds(const Finding& found, const Situation& situation, MatrixReport& report) {
+void set_bounds(const StepResult& found, const StepContext& situation, MatrixReport& report) {
   if (has_top_alone(found, situation)) {
     report.bounds = found.bounds;
   } else if (report.sigma.front() > 0.0) {
@@ -265,7 +266,7 @@ void add_reason(const char* text, MatrixReport& report) {
 }
 
 /// Turns a spectrum into what `fast` reports: the top values and no tail.
-void keep_top(const Situation& situation, MatrixReport& report) {
+void keep_top(const StepContext& situation, MatrixReport& report) {
   report.tail_reliable = false;
   report.sigma.resize(static_cast<std::size_t>(std::min(kFastValues, situation.p())));
 }
@@ -283,15 +284,15 @@ bool begins_in_float64(std::int64_t rows, std::int64_t cols, const MeasureOption
   constexpr double kMargin = 1.25;
   // A route that was asked for by name is taken.
   const bool is_small = options.svd_route == "auto" && std::min(rows, cols) <= kFloat64Size;
-  if (options.mode != Mode::kDefault) {
-    return options.mode == Mode::kFast && is_small;
+  if (options.mode != SpectrumMode::kDefault) {
+    return options.mode == SpectrumMode::kFast && is_small;
   }
   return options.escalate && (is_small || (max_tail_values == 0 && noise_condition(rows, cols) >
                                                                        kMargin * kModestCondition));
 }
 
-Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
-                            const MeasureOptions& options, const BackEndReach& reach) {
+StepContext begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
+                              const MeasureOptions& options, const BackEndReach& reach) {
   const bool at_once =
       first == Step::kGram32 && begins_in_float64(rows, cols, options, reach.max_tail_values);
   return {.step = at_once ? Step::kGram64 : first,
@@ -299,20 +300,20 @@ Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
           .cols = cols,
           .mode = options.mode,
           .escalate = options.escalate,
-          .is_strict = options.mode == Mode::kStrict,
+          .is_strict = options.mode == SpectrumMode::kStrict,
           .sum_terms = reach.sum_terms,
           .max_tail_values = reach.max_tail_values,
           .tail_leaves_zeros = reach.tail_leaves_zeros};
 }
 
-Situation next_situation(const Situation& situation, Step next) {
-  Situation out = situation;
+StepContext next_step_context(const StepContext& situation, Step next) {
+  StepContext out = situation;
   out.before = situation.step;
   out.step = next;
   return out;
 }
 
-std::vector<double> sigma_errors(const Finding& found, const Situation& situation) {
+std::vector<double> sigma_errors(const StepResult& found, const StepContext& situation) {
   const std::vector<double>& sigma = found.sigma;
   std::vector<double> errors(sigma.size(), kNaN);
   if (sigma.empty()) {
@@ -358,7 +359,7 @@ std::vector<double> sigma_errors(const Finding& found, const Situation& situatio
 }
 
 bool is_tail_enough(std::span<const double> sigma, std::span<const double> errors,
-                    const Situation& situation) {
+                    const StepContext& situation) {
   const double largest = sigma.front();
   const bool is_modest = sigma.back() * kModestCondition >= largest;
   const std::span<const double> tail = sigma.last(errors.size());
@@ -380,13 +381,13 @@ double promised_error(std::size_t i, double s, double largest, bool is_modest) {
   return std::min(absolute, relative * s);
 }
 
-bool is_modest(const Finding& found) { return condition_of(found) <= kModestCondition; }
+bool is_modest(const StepResult& found) { return condition_of(found) <= kModestCondition; }
 
-Verdict judge(const Finding& found, const Situation& situation, MatrixReport& report) {
+NextStep judge(const StepResult& found, const StepContext& situation, MatrixReport& report) {
   if (!fill_report(found, situation, report)) {
     return {};
   }
-  const bool is_measured = report.status == Status::kMeasured;
+  const bool is_measured = report.status == MatrixStatus::kMeasured;
   SpectrumChecks checks;
   std::vector<double> errors;
   if (is_measured) {
@@ -396,13 +397,13 @@ Verdict judge(const Finding& found, const Situation& situation, MatrixReport& re
       report.check_trace = checks.trace;
       report.check_gram = checks.gram;
     }
-    if (situation.mode == Mode::kFast) {
+    if (situation.mode == SpectrumMode::kFast) {
       errors.resize(static_cast<std::size_t>(std::min(kFastValues, situation.p())), kNaN);
       set_bounds(found, situation, report);
     }
     report.sigma_error = *std::max_element(errors.begin(), errors.end());
   }
-  const Verdict verdict = doubt(found, situation, report, checks, errors);
+  const NextStep verdict = doubt(found, situation, report, checks, errors);
   if (verdict.next) {
     if (verdict.next == Step::kTail) {
       return verdict;
@@ -413,14 +414,14 @@ Verdict judge(const Finding& found, const Situation& situation, MatrixReport& re
       return verdict;
     }
     report.tail_reliable = false;
-    if (is_measured && situation.mode == Mode::kFast && !checks.refute()) {
+    if (is_measured && situation.mode == SpectrumMode::kFast && !checks.refute()) {
       report.reason = "bounds not proved to 1e-5";
     }
   }
   if (checks.refute()) {
     take_refuted(checks, report);
   }
-  if (is_measured && situation.mode == Mode::kFast) {
+  if (is_measured && situation.mode == SpectrumMode::kFast) {
     keep_top(situation, report);
   }
   return {};
@@ -437,25 +438,25 @@ void take_refuted(const SpectrumChecks& checks, MatrixReport& report) {
   }
 }
 
-Situation begin_draw(Step first, std::int64_t rows, std::int64_t cols,
-                     const MeasureOptions& options) {
-  Situation situation = begin_measurement(first, rows, cols, options, {});
+StepContext begin_draw(Step first, std::int64_t rows, std::int64_t cols,
+                       const MeasureOptions& options) {
+  StepContext situation = begin_measurement(first, rows, cols, options, {});
   situation.step = first;
   return situation;
 }
 
-Verdict judge_draw(const Finding& found, const Situation& situation) {
+NextStep judge_draw(const StepResult& found, const StepContext& situation) {
   const bool is_lost = found.sigma.empty();
   if (situation.step == Step::kTop && is_lost) {
     return {.next = Step::kGram64};
   }
-  const bool may_go_on =
-      situation.step != Step::kQr && (situation.escalate || situation.mode == Mode::kStrict);
+  const bool may_go_on = situation.step != Step::kQr &&
+                         (situation.escalate || situation.mode == SpectrumMode::kStrict);
   const std::vector<double> errors = sigma_errors(found, situation);
   if (may_go_on && !is_lost && checks_of(found, situation, errors).refute()) {
     return after(found, situation, 0);
   }
-  if (situation.step == Step::kGram64 && situation.mode == Mode::kStrict) {
+  if (situation.step == Step::kGram64 && situation.mode == SpectrumMode::kStrict) {
     const std::optional<std::int64_t> lost =
         is_lost ? 0 : lost_beyond_gram64(found, situation, errors);
     if (lost) {
@@ -465,4 +466,4 @@ Verdict judge_draw(const Finding& found, const Situation& situation) {
   return {};
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -33,6 +33,7 @@
 #include "spectrum_error.hpp"
 
 #include "backend/backend.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -41,7 +42,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// `default`, in units of s_1: error of any value of a matrix whose condition is above
 /// kModestCondition, and the value below which the promise of `strict` holds.
@@ -63,7 +64,7 @@ enum class Step : std::uint8_t {
 };
 
 /// What a step found out about one matrix.
-struct Finding {
+struct StepResult {
   std::vector<double> sigma = {};  ///< descending; empty where an iteration did not converge
   bool negative = false;           ///< an eigenvalue beside the exact zeros came out negative
   std::int64_t zero_rows = 0;      ///< values that are 0 exactly, because a row or column is
@@ -88,11 +89,11 @@ struct Finding {
 };
 
 /// Under which circumstances it was found.
-struct Situation {
+struct StepContext {
   Step step = Step::kGram32;
   Step before = Step::kGram32;  ///< of kTail: what it follows
   std::int64_t rows = 0, cols = 0;
-  Mode mode = Mode::kDefault;
+  SpectrumMode mode = SpectrumMode::kDefault;
   bool escalate = true;
   bool is_strict = false;            ///< on the route of `strict`
   double sum_terms = 0.0;            ///< roundings in an entry of this back end's float64 Gram
@@ -103,7 +104,7 @@ struct Situation {
 };
 
 /// What is to be done after a step.
-struct Verdict {
+struct NextStep {
   std::optional<Step> next = {};  ///< nothing: the report is complete
   /// Where that is kTail or kQr: how many of the smallest values, exact zeros among them, the Gram
   /// cannot hold while it holds the others; 0 where it holds none.
@@ -134,30 +135,30 @@ struct BackEndReach {
 
 /// Where the measurement of a rows x cols matrix begins if `first` is the first step of the back
 /// end's route for that mode: there, or at kGram64 by begins_in_float64().
-Situation begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
-                            const MeasureOptions& options, const BackEndReach& reach);
+StepContext begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
+                              const MeasureOptions& options, const BackEndReach& reach);
 
 /// The situation of the step that a verdict asks for.
-Situation next_situation(const Situation& situation, Step next);
+StepContext next_step_context(const StepContext& situation, Step next);
 
 /// Error that the route of `found` answers for, of every value in the units of s; NaN where it says
 /// nothing.
-std::vector<double> sigma_errors(const Finding& found, const Situation& situation);
+std::vector<double> sigma_errors(const StepResult& found, const StepContext& situation);
 
 /// True where the last `errors.size()` values of `sigma` are known as well as they must be: kTail
 /// need not go on.
 bool is_tail_enough(std::span<const double> sigma, std::span<const double> errors,
-                    const Situation& situation);
+                    const StepContext& situation);
 
 /// By how much `default` promises at most that value `i` (from 0; of size `s`, s_1 `largest`, all
 /// in the same units) is off, relative promises included, whatever is known of clusters.
 double promised_error(std::size_t i, double s, double largest, bool is_modest);
 /// Whether all values but exact zeros lie within kModestCondition.
-bool is_modest(const Finding& found);
+bool is_modest(const StepResult& found);
 
 /// Puts a finding into the report: status, reason, values, checks, bounds; and says what is next.
 /// Called for every step of a matrix in turn with the same report.
-Verdict judge(const Finding& found, const Situation& situation, MatrixReport& report);
+NextStep judge(const StepResult& found, const StepContext& situation, MatrixReport& report);
 
 /// What a report becomes whose errors a check refuted and which stands all the same: `sigma_error`
 /// is the norm of the matrix, which bounds any error; bounds and tail are nothing; `reason` says
@@ -167,9 +168,9 @@ void take_refuted(const SpectrumChecks& checks, MatrixReport& report);
 /// The same for a draw of the sign-flip null, which begins with `first` whatever the shape and is
 /// not escalated: nothing that is kept of it depends on its smallest values. QR is a part of
 /// `strict`.
-Situation begin_draw(Step first, std::int64_t rows, std::int64_t cols,
-                     const MeasureOptions& options);
-Verdict judge_draw(const Finding& found, const Situation& situation);
+StepContext begin_draw(Step first, std::int64_t rows, std::int64_t cols,
+                       const MeasureOptions& options);
+NextStep judge_draw(const StepResult& found, const StepContext& situation);
 
 /// Whether `tail` can be the smallest values of a spectrum that a Gram gave as `sigma`, so that
 /// they may replace its last ones: squares agree to within `allowed`.
@@ -209,7 +210,7 @@ struct RawSpectrum {
 
 /// Sets sigma, negative and zero_rows; sigma stays empty where the iteration failed or gave no
 /// numbers.
-void take_eigenvalues(const RawSpectrum& raw, Finding& found);
+void take_eigenvalues(const RawSpectrum& raw, StepResult& found);
 
 /// One pass over the weights on a subspace near the smallest singular vectors. Arrays descend.
 struct TailBasis {
@@ -223,6 +224,7 @@ struct TailBasis {
 /// Puts the last `lost` values of `before` in `found` again, and `tail_errors`; all others are
 /// those of `before`. False where the basis contradicts `before`, a spectrum with a known rounding:
 /// `found` is then `before` and has no tail_errors.
-bool take_tail(const TailBasis& basis, std::int64_t lost, const Finding& before, Finding& found);
+bool take_tail(const TailBasis& basis, std::int64_t lost, const StepResult& before,
+               StepResult& found);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr bool kInteger = true;
@@ -89,4 +89,4 @@ MetricValues::MetricValues() {
   var_at_k.fill(std::numeric_limits<double>::quiet_NaN());
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

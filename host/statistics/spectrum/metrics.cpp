@@ -21,7 +21,7 @@
 #include <initializer_list>
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr double kFloatEpsilon = 0x1p-23;
@@ -288,10 +288,10 @@ MetricValues metrics_of_draw(std::int64_t n, std::span<const double> sigma) {
 }
 
 MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
-                            Mode mode, std::string& reason) {
+                            SpectrumMode mode, std::string& reason) {
   expects(rows > 0 && cols > 0, "derive_metrics: a matrix has rows and columns");
   MetricValues values;
-  if (report.status != Status::kMeasured) {
+  if (report.status != MatrixStatus::kMeasured) {
     return values;
   }
   values[Metric::kCheckTrace] = report.check_trace;
@@ -303,7 +303,7 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
     add_reason_once(reason, "zero matrix");
     return values;
   }
-  const bool fast = mode == Mode::kFast;
+  const bool fast = mode == SpectrumMode::kFast;
   const auto have = static_cast<std::int64_t>(report.sigma.size());
   expects(have == (fast ? std::min<std::int64_t>(p, 64) : p),
           "derive_metrics: min(rows, cols) singular values, in fast mode 64 at most");
@@ -371,4 +371,4 @@ MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixRe
   return values;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Every scalar metric; var_at_k is separate.
 enum class Metric : std::uint8_t {
@@ -90,7 +90,7 @@ struct MetricValues {
 /// Cost: 0.2 ms for p = 2048, 0.7 ms for p = 7168 on one core (noise, EPYC at 2.6 GHz).
 /// Errors: expects() on a report whose sigma has not min(rows, cols) values (fast: 64 at most).
 MetricValues derive_metrics(std::int64_t rows, std::int64_t cols, const MatrixReport& report,
-                            Mode mode, std::string& reason);
+                            SpectrumMode mode, std::string& reason);
 
 /// Means over iid Gaussian noise of that shape (docs/nulls.md), NaN without a null and for
 /// condition_number of a square shape. One row or column: the exact values of any such matrix; a
@@ -120,4 +120,4 @@ class NullCache {
 /// are ignored; NaN if none is left. q in [0, 1].
 double quantile(std::vector<double> values, double q);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

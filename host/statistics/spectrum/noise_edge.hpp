@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// 99 % point of the Tracy-Widom law of real matrices (Johnstone 2001).
 inline constexpr double kTracyWidom99 = 2.0234;
@@ -57,4 +57,4 @@ inline void set_head_shares(std::span<const double> lambda, double p, double nor
   }
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

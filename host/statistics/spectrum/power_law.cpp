@@ -22,7 +22,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 // Bounds from monotony are relaxed by this much: exp is monotone only to its last bit.
@@ -169,4 +169,4 @@ PowerLawFit fit_power_law(std::span<const double> descending,
   return fit;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -5,7 +5,7 @@
 #include <limits>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 struct PowerLawFit {
   double alpha = std::numeric_limits<double>::quiet_NaN();
@@ -30,4 +30,4 @@ struct PowerLawFit {
 PowerLawFit fit_power_law(std::span<const double> descending,
                           std::span<const double> log_descending);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

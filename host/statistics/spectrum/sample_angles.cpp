@@ -20,7 +20,7 @@
 #include <numbers>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -266,4 +266,4 @@ double theta_qq_null(std::int64_t count) {
   return std::exp(between(count, [](const DrawnSample& row) { return std::log(row.qq); }));
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 inline constexpr std::int64_t kMaxSampled = 100000;
 inline constexpr std::int64_t kMinSampled = 4;
@@ -60,4 +60,4 @@ double normal_quantile(double probability);
 /// Sorts ascending, without NaN, in time proportional to the length; -0 stands before 0.
 void sort_values(std::vector<float>& values);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

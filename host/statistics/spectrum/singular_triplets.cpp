@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr std::int64_t kDenseSize = 512;
@@ -195,4 +195,4 @@ bool is_enough_for_vectors(std::span<const double> values, std::span<const doubl
          kResidual * values.front();
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

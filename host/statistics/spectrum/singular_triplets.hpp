@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Of W in the orientation short x long (p <= n): all arrays column-major, columns by descending
 /// value.
@@ -44,4 +44,4 @@ std::int64_t vector_block_width(std::int64_t short_side, std::int64_t columns);
 bool is_enough_for_vectors(std::span<const double> values, std::span<const double> residuals,
                            std::int64_t columns);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -27,7 +27,7 @@
 #include <numbers>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -161,4 +161,4 @@ double theta_null(std::int64_t p, std::int64_t n) {
   return kDegreesPerRadian * unit * theta_null_factor(rows, root);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

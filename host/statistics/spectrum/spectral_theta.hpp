@@ -14,7 +14,7 @@
 #include <limits>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 struct SpectralTheta {
   double theta = std::numeric_limits<double>::quiet_NaN();   ///< degrees, 0 to 90
@@ -42,4 +42,4 @@ SpectralTheta spectral_theta(std::span<const double> sigma, std::int64_t n, doub
 /// null_metrics() draws it for the shape.
 double theta_null(std::int64_t p, std::int64_t n);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -20,7 +20,7 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr double kUnitRoundoff64 = 0x1p-53;
@@ -164,4 +164,4 @@ bool is_enough_for_bounds(std::span<const double> values, std::span<const double
   return excess / gap <= kAim * sum_squares && first <= kAim * values[0];
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

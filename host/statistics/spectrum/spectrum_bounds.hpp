@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Values that `fast` keeps and bounds.
 inline constexpr std::int64_t kFastValues = 64;
@@ -88,4 +88,4 @@ bool is_tight(const SpectrumBounds& bounds);
 bool is_enough_for_bounds(std::span<const double> values, std::span<const double> residuals,
                           double gram_error, double sum_squares);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

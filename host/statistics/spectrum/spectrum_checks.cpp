@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
@@ -118,4 +118,4 @@ SpectrumChecks check_similar(double trace, double norm_squared, const ErrorParts
           .gram_allowed = norm_error / sources.gram_norm_squared + rounding_of_norm(sources)};
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -20,7 +20,7 @@
 #include <limits>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// What a spectrum is checked against. NaN: not there.
 struct CheckSources {
@@ -58,4 +58,4 @@ SpectrumChecks check_largest(std::span<const double> sigma, std::span<const doub
 SpectrumChecks check_similar(double trace, double norm_squared, const ErrorParts& error,
                              const CheckSources& sources);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -20,7 +20,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 constexpr double kAlone = 10.0;
@@ -300,4 +300,4 @@ double passes_norm_squared(std::int64_t p, double gram_norm_squared) {
   return 0.5 * passes * gram_norm_squared;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

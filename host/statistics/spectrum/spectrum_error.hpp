@@ -37,7 +37,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Rounding in the matrix whose eigenvalues a spectrum is. NaN: nothing is known.
 struct Rounding {
@@ -153,4 +153,4 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
 /// a norm that falls as it does for noise, which is the slowest.
 double passes_norm_squared(std::int64_t p, double gram_norm_squared);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -22,7 +22,7 @@
 #include <numbers>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 /// Vectors one after the other, each of `length` numbers.
@@ -207,4 +207,4 @@ SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::in
   return gap;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

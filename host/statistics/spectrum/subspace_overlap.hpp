@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Most directions that are compared.
 inline constexpr std::int32_t kMaxSubspace = 256;
@@ -57,4 +57,4 @@ struct SubspaceGap {
 /// error is residual / gap).
 SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::int64_t short_side);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

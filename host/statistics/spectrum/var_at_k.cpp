@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 std::optional<std::int32_t> informative_k(std::int64_t shorter,
                                           const std::array<double, kVarAtK.size()>& nulls) {
@@ -32,4 +32,4 @@ std::optional<std::int32_t> common_k(std::span<const std::optional<std::int32_t>
   return least && most <= kFurthest * *least ? least : std::nullopt;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -3,16 +3,16 @@
 // that no ratio to it can say anything.
 #pragma once
 
+#include "backend/sign_flip_draws.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
-/// The k of var_at_k.
-inline constexpr std::array<std::int32_t, 9> kVarAtK = {1, 2, 4, 8, 16, 32, 64, 128, 256};
 /// Where 64 stands among them.
 inline constexpr std::size_t kPlaceOf64 = 6;
 static_assert(kVarAtK[kPlaceOf64] == 64);
@@ -34,4 +34,4 @@ std::optional<std::int32_t> informative_k(std::int64_t shorter,
 /// no group has one.
 std::optional<std::int32_t> common_k(std::span<const std::optional<std::int32_t>> each);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -47,7 +47,7 @@ inline constexpr std::int64_t kCodeMatricesAtOnce = 8;
 
 /// What entries err by at most where scales are rounded, in units of the product of their lines'
 /// norms: 1.7 times what the self-test's samples show, whose codes are uniform, and six times what
-/// normal weights do. Taken for the unit of sums of 128 products (measure::GramArithmetic).
+/// normal weights do. Taken for the unit of sums of 128 products (statistics::GramArithmetic).
 inline constexpr double kRoundedCodesUnit = 0x1p-46;
 
 /// Matrices of one shape whose operands are block scaled; views of whole matrices, pointers on the

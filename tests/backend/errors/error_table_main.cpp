@@ -35,27 +35,26 @@ namespace {
 
 struct Way {
   const char* name;
-  measure::Mode mode;
+  SpectrumMode mode;
   bool escalate;
 };
-constexpr std::array<Way, 4> kWays = {{{"`default --no-escalate`", measure::Mode::kDefault, false},
-                                       {"`default`", measure::Mode::kDefault, true},
-                                       {"`fast`", measure::Mode::kFast, true},
-                                       {"`strict`", measure::Mode::kStrict, true}}};
+constexpr std::array<Way, 4> kWays = {{{"`default --no-escalate`", SpectrumMode::kDefault, false},
+                                       {"`default`", SpectrumMode::kDefault, true},
+                                       {"`fast`", SpectrumMode::kFast, true},
+                                       {"`strict`", SpectrumMode::kStrict, true}}};
 
 struct Cell {
   int count = 0, exceeded = 0;
   double worst = 0.0, sum = 0.0;
 };
 
-measure::MatrixReport measured(measure::Backend& backend, const decode::EncodedMatrix& matrix,
-                               const Way& way) {
-  measure::MeasureOptions options;
+MatrixReport measured(Backend& backend, const decode::EncodedMatrix& matrix, const Way& way) {
+  MeasureOptions options;
   options.mode = way.mode;
   options.escalate = way.escalate;
-  const auto input = measure::make_memory_input(matrix);
-  measure::MatrixInput* const batch[] = {input.get()};
-  std::vector<measure::MatrixReport> out(1);
+  const auto input = make_memory_input(matrix);
+  MatrixInput* const batch[] = {input.get()};
+  std::vector<MatrixReport> out(1);
   backend.measure(batch, options, 0, out);
   return out[0];
 }
@@ -63,13 +62,13 @@ measure::MatrixReport measured(measure::Backend& backend, const decode::EncodedM
 void add_size(std::int64_t p, bool each, bool by_tiles) {
   const auto backend = by_tiles
                            ? cpu::make_cpu_backend_on(emulated_tile_product(), "emulated tiles", 1)
-                           : cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
+                           : cpu::make_cpu_backend(1, "", cpu::MatrixUnitPreference::kNone);
   std::map<std::string, std::array<Cell, kWays.size()>> table;
   for (const ErrorCase& one : error_cases(p)) {
     const FloatMatrix matrix = one.make();
     const auto reference = reference_singular_values(matrix);
     for (std::size_t way = 0; way < kWays.size(); ++way) {
-      const measure::MatrixReport report =
+      const MatrixReport report =
           measured(*backend, decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols),
                    kWays[way]);
       double error = 0.0;
@@ -103,16 +102,16 @@ void add_size(std::int64_t p, bool each, bool by_tiles) {
 
 struct Kernel {
   const char* name;
-  std::unique_ptr<measure::Backend> backend;
+  std::unique_ptr<Backend> backend;
 };
 
 /// By OpenBLAS (on AMD's processors by vector instructions where they take an encoding), by the
 /// matrix unit that is there, else an emulated one.
 std::vector<Kernel> kernels() {
   std::vector<Kernel> out;
-  out.push_back({"vector", cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone)});
+  out.push_back({"vector", cpu::make_cpu_backend(1, "", cpu::MatrixUnitPreference::kNone)});
   const bool has_unit =
-      cpu::choose_matrix_unit(cpu::matrix_unit_facts(), cpu::MatrixUnitWish::kBest).is_used;
+      cpu::choose_matrix_unit(cpu::matrix_unit_facts(), cpu::MatrixUnitPreference::kBest).is_used;
   out.push_back({has_unit ? "unit" : "emulated",
                  has_unit ? cpu::make_cpu_backend(1)
                           : cpu::make_cpu_backend_on(emulated_tile_product(), "emulated", 1)});

@@ -81,7 +81,7 @@ TEST(Division, MoreSharesThanRowsLeaveSomeEmpty) {
 
 /// 61 layers of 384 experts with three matrices each, attention beside them, one dense layer, and
 /// embeddings that are 11 times dearer, stored layer by layer and within one expert by expert.
-std::vector<PlacedRow> shapes_of_a_large_mixture(const measure::MeasureOptions& options) {
+std::vector<PlacedRow> shapes_of_a_large_mixture(const MeasureOptions& options) {
   std::vector<PlacedRow> rows;
   const auto add = [&](std::int32_t shard, std::int64_t height, std::int64_t width) {
     rows.push_back({{0, shard, rows.size()}, measuring_cost(height, width, options)});

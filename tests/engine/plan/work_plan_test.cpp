@@ -28,14 +28,14 @@ model::MatrixRecord matrix_of(std::int64_t rows, std::int64_t cols) {
 
 /// A Gram matrix; beside it a decoded copy of what is streamed, or at least 1 MiB of slab.
 std::uint64_t workspace(const void* /*context*/, const model::MatrixRecord& matrix,
-                        measure::InputBytes input) {
+                        InputBytes input) {
   const auto p = static_cast<std::uint64_t>(std::min(matrix.rows, matrix.cols));
   switch (input) {
-    case measure::InputBytes::kStreamed:
+    case InputBytes::kStreamed:
       return 4 * p * p + static_cast<std::uint64_t>(matrix.rows * matrix.cols * 4);
-    case measure::InputBytes::kStreamedLeast:
+    case InputBytes::kStreamedLeast:
       return 4 * p * p + kMiB;
-    case measure::InputBytes::kHeld:
+    case InputBytes::kHeld:
       break;
   }
   return 4 * p * p;
@@ -45,8 +45,9 @@ WorkPlan plan_of(const model::ModelIndex& index, std::uint64_t budget, std::int3
                  std::int64_t batch) {
   std::vector<std::int64_t> all(index.matrices.size());
   std::iota(all.begin(), all.end(), 0);
-  return jobs::plan_work(index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch},
-                         &workspace, nullptr, true);
+  return commands::plan_work(index, all, {},
+                             {.ram_budget = budget, .workers = workers, .batch = batch}, &workspace,
+                             nullptr, true);
 }
 
 model::ModelIndex some_model() {
@@ -187,7 +188,7 @@ TEST(WorkPlanTest, InOrderNothingIsBegunBeforeItsTurn) {
   }
   std::vector<std::int64_t> all(index.matrices.size());
   std::iota(all.begin(), all.end(), 0);
-  const WorkPlan plan = jobs::plan_work(
+  const WorkPlan plan = commands::plan_work(
       index, all, {},
       {.ram_budget = 4096 * kMiB, .workers = 2, .batch = 4, .held = 1, .in_order = true},
       &workspace, nullptr, true);

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-namespace vindex::jobs::testing::quantised_conformance_test {
+namespace vindex::commands::testing::quantised_conformance_test {
 namespace {
 
 class QuantisedConformance : public ::testing::TestWithParam<const char*> {};
@@ -36,4 +36,4 @@ INSTANTIATE_TEST_SUITE_P(Schemes, QuantisedConformance,
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace vindex::jobs::testing::quantised_conformance_test
+}  // namespace vindex::commands::testing::quantised_conformance_test

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace vindex::jobs::testing::quantised_flat_test {
+namespace vindex::commands::testing::quantised_flat_test {
 namespace {
 
 struct GptqCase {
@@ -230,4 +230,4 @@ TEST(BitNet, QuartersOfTheRowsAreDividedByTheScale) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::testing::quantised_flat_test
+}  // namespace vindex::commands::testing::quantised_flat_test

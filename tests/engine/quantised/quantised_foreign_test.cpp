@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace vindex::jobs::testing::quantised_foreign_test {
+namespace vindex::commands::testing::quantised_foreign_test {
 namespace {
 
 struct Part {
@@ -234,4 +234,4 @@ TEST(ForeignSchemes, FloatsOfEightBitsNeedNoKnownMethod) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::testing::quantised_foreign_test
+}  // namespace vindex::commands::testing::quantised_foreign_test

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace vindex::jobs::testing::quantised_hostile_test {
+namespace vindex::commands::testing::quantised_hostile_test {
 namespace {
 
 std::vector<TestTensor> gptq() {
@@ -232,4 +232,4 @@ TEST(HostileMlx, BiasesMustMatch) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::testing::quantised_hostile_test
+}  // namespace vindex::commands::testing::quantised_hostile_test

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <filesystem>
 
-namespace vindex::jobs::testing::quantised_packages_test {
+namespace vindex::commands::testing::quantised_packages_test {
 namespace {
 
 const std::string kFolder = std::string(VINDEX_SOURCE_DIR) + "/tests/data/st_quant/";
@@ -146,4 +146,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, QuantisedNarrow,
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace vindex::jobs::testing::quantised_packages_test
+}  // namespace vindex::commands::testing::quantised_packages_test

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace vindex::jobs::testing::quantised_rows_test {
+namespace vindex::commands::testing::quantised_rows_test {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
@@ -300,4 +300,4 @@ TEST_P(Mlx, AffineOfEveryWidth) {
 INSTANTIATE_TEST_SUITE_P(Widths, Mlx, ::testing::Values(2, 3, 4, 5, 6, 8));
 
 }  // namespace
-}  // namespace vindex::jobs::testing::quantised_rows_test
+}  // namespace vindex::commands::testing::quantised_rows_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace vindex::jobs::testing {
+namespace vindex::commands::testing {
 
 inline const std::string kBase = "model.layers.1.mlp.experts.0.down_proj";
 inline const std::string kWeight = kBase + ".weight";
@@ -158,4 +158,4 @@ std::vector<float> weights_of(std::int64_t rows, std::int64_t cols, Weight&& wei
   return out;
 }
 
-}  // namespace vindex::jobs::testing
+}  // namespace vindex::commands::testing

@@ -23,7 +23,7 @@ namespace {
 TEST(FailedRow, SaysWhyAndHowTheRunWillEnd) {
   const results::ResultRow malformed =
       failed_row(std::make_exception_ptr(FormatError("E-TRUNCATED", "a file", "too short")));
-  EXPECT_EQ(malformed.status, measure::Status::kFailed);
+  EXPECT_EQ(malformed.status, MatrixStatus::kFailed);
   EXPECT_EQ(malformed.error_class, "65");
   EXPECT_NE(malformed.reason.find("too short"), std::string::npos);
   EXPECT_EQ(failed_row(std::make_exception_ptr(std::runtime_error("odd"))).error_class, "70");
@@ -84,7 +84,7 @@ class HastyJob : public Job {
     }
     return works;
   }
-  Lanes lanes() const override { return {.calls = {1}, .batch = 1, .held = 4}; }
+  WorkerLayout worker_layout() const override { return {.calls = {1}, .batch = 1, .held = 4}; }
   void process(UnitStream& unit, std::size_t /*device*/, RowSink& rows) override {
     rows.push(results::testing::cell_row(run_, unit.unit->rows.front()));
   }
@@ -120,7 +120,7 @@ TEST(JobRunner, WaitsForReadsOfAUnitThatEndedEarly) {
 class EndlessJob final : public HastyJob {
  public:
   using HastyJob::HastyJob;
-  Lanes lanes() const override { return {.calls = {3}, .batch = 1, .held = 4}; }
+  WorkerLayout worker_layout() const override { return {.calls = {3}, .batch = 1, .held = 4}; }
   void process(UnitStream& unit, std::size_t /*device*/, RowSink& /*rows*/) override {
     for (;;) {
       throw_if_stopped(unit.stop_token());
@@ -145,7 +145,7 @@ class MixedJob final : public HastyJob {
     }
     return works;
   }
-  Lanes lanes() const override { return {.calls = {2}, .batch = 1, .held = 1}; }
+  WorkerLayout worker_layout() const override { return {.calls = {2}, .batch = 1, .held = 1}; }
   void process(UnitStream& unit, std::size_t device, RowSink& rows) override {
     if (unit.unit->rows.front() == 0) {
       EXPECT_EQ(others_.wait_for(std::chrono::seconds(20)), std::future_status::ready)

@@ -43,7 +43,7 @@ std::vector<ProgressSnapshot> snapshots_of(const RunSettings& settings) {
   std::vector<ProgressSnapshot> snapshots;
   RunHooks hooks;
   hooks.progress = [&](const ProgressSnapshot& snapshot) { snapshots.push_back(snapshot); };
-  EXPECT_EQ(jobs::measure_model(settings, hooks).exit_code, ExitCode::kOk);
+  EXPECT_EQ(commands::measure_model(settings, hooks).exit_code, ExitCode::kOk);
   return snapshots;
 }
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <map>
 
-namespace vindex::jobs::product_rows_test {
+namespace vindex::commands::product_rows_test {
 namespace {
 
 using vindex::testing::FloatTensor;
@@ -95,7 +95,7 @@ class ProductRowsTest : public ::testing::Test {
         continue;
       }
       EXPECT_EQ(row.unsupported, "") << row.tensor;
-      const measure::MatrixReport report = measurer.measure(row);
+      const MatrixReport report = measurer.measure(row);
       const auto expected =
           vindex::testing::singular_values(formed(model, *row.product), row.rows, row.cols);
       EXPECT_EQ(static_cast<std::int64_t>(report.sigma.size()), row.product->rank());
@@ -270,4 +270,4 @@ TEST_F(ProductRowsTest, HeadsOfALatentModelAgreeBetweenContainers) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::product_rows_test
+}  // namespace vindex::commands::product_rows_test

@@ -16,7 +16,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::jobs::sampled_input_test {
+namespace vindex::commands::sampled_input_test {
 namespace {
 
 /// Bits, so that NaN equals itself.
@@ -80,7 +80,7 @@ TEST(DecodeStridedTest, EveryFormatGivesTheBitsOfTheWholeMatrix) {
 }
 
 /// Float32 weights 0, 1, 2, ... of rows x cols, as if read slab by slab or held in memory.
-class CountingInput final : public measure::MatrixInput {
+class CountingInput final : public MatrixInput {
  public:
   CountingInput(std::int64_t rows, std::int64_t cols, bool in_memory)
       : values_(static_cast<std::size_t>(rows * cols)), in_memory_(in_memory) {
@@ -116,9 +116,9 @@ class CountingInput final : public measure::MatrixInput {
 
 std::vector<float> wanted_of(std::int64_t rows, std::int64_t cols) {
   std::vector<float> out;
-  const std::int64_t stride = measure::sample_stride(rows * cols);
+  const std::int64_t stride = statistics::sample_stride(rows * cols);
   for (std::int64_t i = 0;
-       static_cast<std::int64_t>(out.size()) < measure::sample_size(rows * cols); ++i) {
+       static_cast<std::int64_t>(out.size()) < statistics::sample_size(rows * cols); ++i) {
     out.push_back(static_cast<float>(i * stride));
   }
   return out;
@@ -163,7 +163,7 @@ CountingInput noise(std::int64_t rows, std::int64_t cols, bool in_memory) {
   return input;
 }
 
-std::vector<std::uint64_t> bits_of(const measure::ScaleFigures& figures) {
+std::vector<std::uint64_t> bits_of(const statistics::ScaleFigures& figures) {
   std::vector<std::uint64_t> bits;
   for (const double value :
        {figures.z_modulus, figures.z_modulus_null, figures.z_modulus_null_sd, figures.csci,
@@ -179,7 +179,7 @@ TEST(SampledInputTest, ScalesHaveTheSameBitsForEverySlab) {
   SampledInput held(inner, true);
   (void)held.row_slab(0, 1);
   held.release();
-  const measure::ScaleFigures figures = held.take_sample().scales;
+  const statistics::ScaleFigures figures = held.take_sample().scales;
   EXPECT_NEAR(figures.z_modulus, 0.0, 3.0 * figures.z_modulus_null_sd);
   EXPECT_NEAR(figures.csci, 0.0, 3.0 * figures.csci_null_sd);
   EXPECT_NEAR(figures.csci_signflip, 0.0, 3.0 * figures.csci_null_sd);
@@ -188,7 +188,7 @@ TEST(SampledInputTest, ScalesHaveTheSameBitsForEverySlab) {
   SampledInput without(inner);
   (void)without.row_slab(0, 1);
   without.release();
-  const measure::ScaleFigures plain = without.take_sample().scales;
+  const statistics::ScaleFigures plain = without.take_sample().scales;
   EXPECT_EQ(plain.csci, figures.csci);
   EXPECT_TRUE(std::isnan(plain.csci_signflip));
   for (const std::int64_t step : {50, 128, 701}) {
@@ -257,7 +257,7 @@ TEST(DecodedScalesTest, EveryFormatGivesThoseOfTheWholeMatrix) {
       const decode::EncodedMatrix& matrix = sample.matrix();
       std::vector<float> all(static_cast<std::size_t>(matrix.rows * matrix.cols));
       decode::decode_matrix(matrix, all.data(), matrix.cols);
-      measure::ScaleSums sums(matrix.rows * matrix.cols, 17);
+      statistics::ScaleSums sums(matrix.rows * matrix.cols, 17);
       sums.add(0, all);
       const auto wanted = bits_of(sums.figures());
       EXPECT_EQ(bits_of(scales_of(matrix, 17)), wanted);
@@ -289,4 +289,4 @@ TEST(SampledInputTest, HasNoneOfAMatrixThatWasNotSeen) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::sampled_input_test
+}  // namespace vindex::commands::sampled_input_test

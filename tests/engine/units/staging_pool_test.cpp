@@ -17,7 +17,7 @@ struct Made {
   MakeStaging maker() {
     return [this](std::size_t bytes) {
       sizes.push_back(bytes);
-      return measure::make_host_staging(bytes);
+      return make_host_staging(bytes);
     };
   }
 };
@@ -95,7 +95,7 @@ TEST(StagingPoolTest, TheOldestOnesMakeRoomAndNothingIsKeptBeyondTheLimit) {
 
 TEST(StagingPoolTest, BuffersMayOutliveIt) {
   Made made;
-  std::unique_ptr<measure::StagingBuffer> buffer;
+  std::unique_ptr<StagingBuffer> buffer;
   {
     StagingPool pool(made.maker(), 10000);
     buffer = pool.take(100);

@@ -68,11 +68,9 @@ struct Model {
                 std::int64_t held) const {
     std::vector<std::int64_t> all(index.matrices.size());
     std::iota(all.begin(), all.end(), 0);
-    return jobs::plan_work(
+    return commands::plan_work(
         index, all, {}, {.ram_budget = budget, .workers = workers, .batch = batch, .held = held},
-        [](const void*, const model::MatrixRecord&, measure::InputBytes) {
-          return std::uint64_t{1000};
-        },
+        [](const void*, const model::MatrixRecord&, InputBytes) { return std::uint64_t{1000}; },
         nullptr, false);
   }
 
@@ -82,7 +80,7 @@ struct Model {
   model::ModelIndex index;
 };
 
-class HeapStaging final : public measure::StagingBuffer {
+class HeapStaging final : public StagingBuffer {
  public:
   HeapStaging(std::size_t bytes, std::atomic<std::int64_t>& live) : bytes_(bytes), live_(live) {
     live_ += static_cast<std::int64_t>(bytes);
@@ -99,28 +97,27 @@ class HeapStaging final : public measure::StagingBuffer {
 
 /// Compares the bytes of its inputs with the file's, keeps its promise of `held` inputs, releases
 /// in a random order within it, and sleeps a little now and then.
-class ComparingBackend final : public measure::Backend {
+class ComparingBackend final : public Backend {
  public:
   ComparingBackend(const Model& model, std::int32_t calls, std::int64_t held, unsigned seed)
       : model_(model), calls_(calls), held_(held), random_(seed) {}
-  measure::BackendInfo info() const override { return {}; }
-  measure::BackendLimits limits() const override {
+  BackendInfo info() const override { return {}; }
+  BackendLimits limits() const override {
     return {.concurrent_calls = calls_, .batch = 1000, .held_inputs = held_};
   }
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     auto staging = std::make_unique<HeapStaging>(bytes, live);
     worst = std::max(worst.load(), live.load());
     return staging;
   }
   std::uint64_t workspace_bytes(const decode::Encoding&, std::int64_t, std::int64_t,
-                                const measure::MeasureOptions&,
-                                measure::InputBytes) const override {
+                                const MeasureOptions&, InputBytes) const override {
     return 1000;
   }
-  void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions&,
-               std::uint64_t, std::span<measure::MatrixReport>) override {
-    std::deque<measure::MatrixInput*> held;
-    for (measure::MatrixInput* input : batch) {
+  void measure(std::span<MatrixInput* const> batch, const MeasureOptions&, std::uint64_t,
+               std::span<MatrixReport>) override {
+    std::deque<MatrixInput*> held;
+    for (MatrixInput* input : batch) {
       pause();
       while (static_cast<std::int64_t>(held.size()) >= std::max<std::int64_t>(held_, 1)) {
         const std::size_t which = draw() % held.size();
@@ -138,7 +135,7 @@ class ComparingBackend final : public measure::Backend {
   void decode(const decode::EncodedMatrix&, std::span<float>) override {}
 
   /// True where the codes and the companion are the file's; false where the codes are zeros.
-  bool same(measure::MatrixInput& input) {
+  bool same(MatrixInput& input) {
     const decode::EncodedMatrix slab = input.row_slab(8, 8);
     const model::MatrixRecord& record = record_of(input);
     const auto stride = static_cast<std::uint64_t>(kCols) * 2;
@@ -160,11 +157,11 @@ class ComparingBackend final : public measure::Backend {
   bool sleepy = true;
 
  private:
-  const model::MatrixRecord& record_of(const measure::MatrixInput& input) const {
+  const model::MatrixRecord& record_of(const MatrixInput& input) const {
     return *std::find_if(model_.index.matrices.begin(), model_.index.matrices.end(),
                          [&](const auto& m) { return &m.encoding == &input.encoding(); });
   }
-  void check(measure::MatrixInput& input) { ++(same(input) ? good : zeros); }
+  void check(MatrixInput& input) { ++(same(input) ? good : zeros); }
   std::size_t draw() {
     const std::lock_guard lock(mutex_);
     return random_();
@@ -182,7 +179,7 @@ class ComparingBackend final : public measure::Backend {
   std::mt19937 random_;
 };
 
-inline MakeStaging staging_of(measure::Backend& backend) {
+inline MakeStaging staging_of(Backend& backend) {
   return [&backend](std::size_t bytes) { return backend.make_staging(bytes); };
 }
 
@@ -206,11 +203,11 @@ class Machine {
         },
         [this](LoadedUnit& loaded, std::size_t device) {
           auto& unit = static_cast<UnitStream&>(loaded);
-          std::vector<measure::MatrixInput*> inputs;
+          std::vector<MatrixInput*> inputs;
           for (std::size_t i = 0; i < unit.size(); ++i) {
             inputs.push_back(unit.input(i));
           }
-          std::vector<measure::MatrixReport> reports(inputs.size());
+          std::vector<MatrixReport> reports(inputs.size());
           backends_[device]->measure(inputs, {}, 0, reports);
           for (std::size_t i = 0; i < unit.size(); ++i) {
             failed_ += unit.error(i) != nullptr ? 1 : 0;
@@ -237,7 +234,7 @@ class Machine {
   Model& model_;
   ModelViews views_ = {{&model_.files, &model_.index}};
   WorkPlan plan_;
-  std::vector<std::unique_ptr<measure::Backend>> backends_;
+  std::vector<std::unique_ptr<Backend>> backends_;
   std::vector<ComparingBackend*> comparing_;
   input::BulkReader reader_{{.depth = 3, .threads = 3}};
   std::atomic<int> measured_{0}, failed_{0};

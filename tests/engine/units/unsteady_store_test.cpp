@@ -26,7 +26,7 @@
 #include <thread>
 #include <utility>
 
-namespace vindex::jobs::unsteady_store_test {
+namespace vindex::commands::unsteady_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -324,4 +324,4 @@ TEST_F(UnsteadyRunTest, CopiesGoFileByFileAsResultsAreStored) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::unsteady_store_test
+}  // namespace vindex::commands::unsteady_store_test

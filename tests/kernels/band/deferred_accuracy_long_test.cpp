@@ -173,7 +173,7 @@ class DeferredAccuracy : public KernelTest {
     const kernels::BandPlan plan =
         kernels::plan_band_reduction<float>(kernels::band_order(p), route, kHopper, defer);
     EXPECT_EQ(plan.deferred_panels > 0, defer);
-    measure::GramNorms norms;
+    statistics::GramNorms norms;
     const Bands bands = bands_of(matrix, plan, norms.passes_norm_squared);
     std::vector<double> got = eigenvalues_of(dense_of(bands, plan.order));
     std::reverse(got.begin(), got.end());
@@ -195,17 +195,17 @@ class DeferredAccuracy : public KernelTest {
     }
     const double chain = static_cast<double>(p) / (route == BandRoute::kPlain ? 1.0 : 16.0);
     // A Gram without rounding, and eigenvalues of the band in float64.
-    const measure::Rounding rounding = measure::gram_rounding(
+    const statistics::Rounding rounding = statistics::gram_rounding(
         {.unit = 0.0, .depth = 128, .reduction_unit = 0x1p-23, .reduction_chain = chain}, p, 2 * p,
         norms);
     std::vector<double> sigma;
     for (const double value : got) {
       sigma.push_back(std::sqrt(std::max(value, 0.0)));
     }
-    const std::vector<double> errors = measure::eigenvalue_errors(sigma, rounding);
+    const std::vector<double> errors = statistics::eigenvalue_errors(sigma, rounding);
     const double largest = std::sqrt(wanted.front());
     const double smallest = std::sqrt(std::max(wanted.back(), 0.0));
-    const bool is_modest = smallest * measure::kModestCondition >= largest;
+    const bool is_modest = smallest * statistics::kModestCondition >= largest;
     Shares out;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const double error = std::abs(got[i] - wanted[i]);
@@ -214,8 +214,8 @@ class DeferredAccuracy : public KernelTest {
       out.largest = std::max(out.largest, in_units);
       out.stated = std::max(out.stated, error / errors[i]);
       const double s = std::sqrt(std::max(wanted[i], 0.0));
-      const double promised = measure::promised_error(i, s, largest, is_modest);
-      if (measure::root_error(sigma[i], errors[i]) <= promised) {
+      const double promised = statistics::promised_error(i, s, largest, is_modest);
+      if (statistics::root_error(sigma[i], errors[i]) <= promised) {
         out.promised = std::max(out.promised, std::abs(sigma[i] - s) / promised);
       }
     }

@@ -145,7 +145,7 @@ TEST_P(DeferredBand, ErrorsAreThoseOfTheFormerReduction) {
 /// Two lines that stand apart, 2^15 times as long as the others: what is left lies where binary16
 /// parts have a step, 2^-35 where the largest entry is 1/2 to 1. Values err by that at random, as
 /// the former reduction's do, whose products have the same parts, and by far less than what is
-/// answered for where a line holds the norm (measure::Rounding::lone, eight times 2^-24).
+/// answered for where a line holds the norm (statistics::Rounding::lone, eight times 2^-24).
 TEST_P(DeferredBand, ValuesFarBelowLongLinesErrByAStepOfTheParts) {
   if (GetParam() != 0) {
     GTEST_SKIP() << "one order of threads is enough for size";

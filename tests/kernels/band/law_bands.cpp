@@ -132,7 +132,7 @@ std::vector<double> band_of_lines(std::int64_t n) {
 
 /// The band of a dense symmetric matrix, LAPACK's storage, and its diagonal's norms.
 std::vector<double> reduced(std::vector<double> dense, std::int64_t order,
-                            measure::GramNorms& norms) {
+                            statistics::GramNorms& norms) {
   for (std::int64_t i = 0; i < order; ++i) {
     const double diagonal = dense[static_cast<std::size_t>(i * order + i)];
     norms.diagonal_norm_squared += diagonal * diagonal;

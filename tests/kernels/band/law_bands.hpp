@@ -17,7 +17,7 @@ struct LawBand {
   std::vector<double> elements;  ///< float32 numbers, LAPACK's band storage with 32 subdiagonals
   std::vector<double> squares;   ///< its eigenvalues by LAPACK in float64, descending
   /// Of a 7/2 order x order matrix with that Gram, as the device finds them.
-  measure::GramNorms norms;
+  statistics::GramNorms norms;
   std::int64_t long_side() const { return order * 7 / 2; }
 };
 

@@ -19,7 +19,7 @@ using kernels::DrawNumber;
 using kernels::EncodedBatch;
 
 /// Bytes that are overwritten when they are released; streamed, one slab lives at a time.
-class LentInput final : public measure::MatrixInput {
+class LentInput final : public MatrixInput {
  public:
   LentInput(const decode::EncodedMatrix& matrix, std::uint64_t key, bool in_memory)
       : matrix_(matrix),
@@ -78,7 +78,7 @@ TEST_P(EncodedBatches, PiecesAreTheBitsOfTheHostWithAndWithoutSigns) {
       SCOPED_TRACE(encoding.label + (in_memory ? "" : " streamed"));
       LentInput first(samples[0].matrix(), 77, in_memory);
       LentInput second(samples[1].matrix(), 78, in_memory);
-      measure::MatrixInput* const inputs[] = {&first, &second};
+      MatrixInput* const inputs[] = {&first, &second};
       kernels::DeviceBuffer memory{"slots"};
       const kernels::Stream copies = kernels::make_stream();
       EncodedBatch batch(stream(), copies.get(), memory,
@@ -130,7 +130,7 @@ TEST_P(EncodedBatches, InputsAreReleasedAlsoWhereABatchEndsEarly) {
   });
   LentInput first(sample.matrix(), 1, true);
   LentInput second(sample.matrix(), 2, true);
-  measure::MatrixInput* const inputs[] = {&first, &second};
+  MatrixInput* const inputs[] = {&first, &second};
   {
     kernels::DeviceBuffer memory{"slots"};
     const kernels::Stream copies = kernels::make_stream();
@@ -151,7 +151,7 @@ TEST_P(EncodedBatches, SettlingReleasesWhatWasCopiedAndNothingElse) {
   });
   LentInput first(sample.matrix(), 1, true);
   LentInput second(sample.matrix(), 2, true);
-  measure::MatrixInput* const inputs[] = {&first, &second};
+  MatrixInput* const inputs[] = {&first, &second};
   kernels::DeviceBuffer memory{"slots"};
   const kernels::Stream copies = kernels::make_stream();
   EncodedBatch batch(stream(), copies.get(), memory, kernels::slot_layout(sample.matrix(), 8), 2);

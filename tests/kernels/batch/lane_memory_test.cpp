@@ -20,8 +20,8 @@ struct Shape {
   std::size_t count;
   std::int32_t vectors;
 
-  measure::MeasureOptions options() const {
-    measure::MeasureOptions wanted;
+  MeasureOptions options() const {
+    MeasureOptions wanted;
     wanted.vectors = vectors;
     return wanted;
   }
@@ -36,16 +36,15 @@ struct Shape {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weights[i] = static_cast<float>(random_unit(5, i));
     }
-    std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-    std::vector<measure::MatrixInput*> batch;
+    std::vector<std::unique_ptr<MatrixInput>> inputs;
+    std::vector<MatrixInput*> batch;
     for (std::size_t i = 0; i < count; ++i) {
-      inputs.push_back(
-          measure::make_memory_input(decode::float32_view(weights.data(), rows, cols)));
+      inputs.push_back(make_memory_input(decode::float32_view(weights.data(), rows, cols)));
       batch.push_back(inputs.back().get());
     }
-    std::vector<measure::MatrixReport> out(count);
+    std::vector<MatrixReport> out(count);
     backend.measure(batch, options(), 0, out);
-    for (const measure::MatrixReport& report : out) {
+    for (const MatrixReport& report : out) {
       EXPECT_EQ(report.sigma.size(), static_cast<std::size_t>(std::min(rows, cols)));
     }
   }

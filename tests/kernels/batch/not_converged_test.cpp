@@ -12,9 +12,6 @@ namespace vindex::test::not_converged_test {
 namespace {
 
 using namespace kernels;
-using measure::MatrixReport;
-using measure::Mode;
-using measure::Status;
 
 bool is_failing = false;
 
@@ -49,8 +46,9 @@ class NotConverged : public ::testing::Test {
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {
       auto made = std::make_unique<CudaBackend>(0, kTable);
-      for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
-        measure::MeasureOptions options;
+      for (const SpectrumMode mode :
+           {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
+        MeasureOptions options;
         options.mode = mode;
         made->prepare(options);
       }
@@ -59,11 +57,11 @@ class NotConverged : public ::testing::Test {
     return *kBackend;
   }
 
-  MatrixReport measured(Mode mode, bool escalate) {
-    const auto input = measure::make_memory_input(decode::float32_view(weights_.data(), 10, 36));
-    measure::MatrixInput* const batch[] = {input.get()};
+  MatrixReport measured(SpectrumMode mode, bool escalate) {
+    const auto input = make_memory_input(decode::float32_view(weights_.data(), 10, 36));
+    MatrixInput* const batch[] = {input.get()};
     std::vector<MatrixReport> out(1);
-    measure::MeasureOptions options;
+    MeasureOptions options;
     options.mode = mode;
     options.escalate = escalate;
     backend().measure(batch, options, 0, out);
@@ -74,26 +72,28 @@ class NotConverged : public ::testing::Test {
 };
 
 TEST_F(NotConverged, QrTakesOverInEveryModeOrItIsSaidSo) {
-  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode :
+       {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     const MatrixReport report = measured(mode, true);
-    EXPECT_EQ(report.status, Status::kMeasured);
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured);
     EXPECT_EQ(report.reason, "");
     EXPECT_EQ(report.method, "qr+bidiag64+cuda");
-    EXPECT_EQ(report.escalated, mode != Mode::kStrict);
+    EXPECT_EQ(report.escalated, mode != SpectrumMode::kStrict);
     EXPECT_EQ(report.sigma.size(), 10U);
     EXPECT_LT(report.check_trace, 1e-12);
     EXPECT_LT(report.check_gram, 1e-12);
-    EXPECT_EQ(report.bounds.has_value(), mode == Mode::kFast);
+    EXPECT_EQ(report.bounds.has_value(), mode == SpectrumMode::kFast);
   }
-  for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+  for (const SpectrumMode mode : {SpectrumMode::kFast, SpectrumMode::kDefault}) {
     const MatrixReport report = measured(mode, false);
-    EXPECT_EQ(report.status, Status::kNotConverged);
+    EXPECT_EQ(report.status, MatrixStatus::kNotConverged);
     EXPECT_EQ(report.reason, "the eigenvalue iteration did not converge");
     EXPECT_FALSE(report.escalated);
     EXPECT_TRUE(report.sigma.empty());
     EXPECT_FALSE(report.bounds.has_value());
   }
-  EXPECT_EQ(measured(Mode::kStrict, false).status, Status::kMeasured) << "QR is a part of strict";
+  EXPECT_EQ(measured(SpectrumMode::kStrict, false).status, MatrixStatus::kMeasured)
+      << "QR is a part of strict";
 }
 
 }  // namespace

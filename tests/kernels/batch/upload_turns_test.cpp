@@ -62,9 +62,9 @@ struct Log {
 };
 
 /// Calls `asked` before it gives bytes.
-class WatchedInput final : public measure::MatrixInput {
+class WatchedInput final : public MatrixInput {
  public:
-  WatchedInput(std::unique_ptr<measure::MatrixInput> inner, std::function<void()> asked)
+  WatchedInput(std::unique_ptr<MatrixInput> inner, std::function<void()> asked)
       : inner_(std::move(inner)), asked_(std::move(asked)) {}
   const decode::Encoding& encoding() const override { return inner_->encoding(); }
   std::int64_t rows() const override { return inner_->rows(); }
@@ -81,7 +81,7 @@ class WatchedInput final : public measure::MatrixInput {
   }
 
  private:
-  std::unique_ptr<measure::MatrixInput> inner_;
+  std::unique_ptr<MatrixInput> inner_;
   std::function<void()> asked_;
 };
 
@@ -110,14 +110,14 @@ TEST_F(CudaLanes, ThatCannotBeMadeAreDoneWithout) {
   const decode::EncodedMatrix matrix = decode::float32_view(weights.data(), 64, 32);
   const KernelTable table;
   CudaBackend backend(0, table);
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.svd_route = "library";  // has the fewest self-tests
   backend.prepare(options);
   emulated::set_blas_handles_left(0);
   const std::int32_t refused = emulated::blas_handles_refused();
   std::vector<float> decoded(weights.size());
   std::vector<std::jthread> second;
-  WatchedInput input(measure::make_memory_input(matrix), [&] {
+  WatchedInput input(make_memory_input(matrix), [&] {
     if (second.empty()) {  // while the only lane is in use
       second.emplace_back([&] { EXPECT_NO_THROW(backend.decode(matrix, decoded)); });
     }
@@ -125,11 +125,11 @@ TEST_F(CudaLanes, ThatCannotBeMadeAreDoneWithout) {
       std::this_thread::yield();
     }
   });
-  measure::MatrixInput* const batch[] = {&input};
-  std::vector<measure::MatrixReport> out(1);
+  MatrixInput* const batch[] = {&input};
+  std::vector<MatrixReport> out(1);
   backend.measure(batch, options, 0, out);
   second.clear();
-  EXPECT_EQ(out[0].status, measure::Status::kMeasured) << out[0].reason;
+  EXPECT_EQ(out[0].status, MatrixStatus::kMeasured) << out[0].reason;
   EXPECT_EQ(decoded, weights);
   EXPECT_EQ(backend.made_lanes(), 1);
   CudaBackend without(0, table);
@@ -143,7 +143,7 @@ TEST_F(CudaLanes, CopyTheirPiecesOneAfterTheOther) {
   emulated::set_device_memory(64ULL << 30U);
   const KernelTable table;
   CudaBackend backend(0, table);
-  measure::MeasureOptions options;
+  MeasureOptions options;
   options.svd_route = "two-stage";  // the short side would have a float64 route of its own
   backend.prepare(options);
   std::vector<float> weights(static_cast<std::size_t>(kRows * kCols));
@@ -154,20 +154,20 @@ TEST_F(CudaLanes, CopyTheirPiecesOneAfterTheOther) {
   std::vector<std::jthread> calls;
   for (char call = 'a'; call < 'd'; ++call) {
     calls.emplace_back([&, call] {
-      std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-      std::vector<measure::MatrixInput*> batch;
+      std::vector<std::unique_ptr<MatrixInput>> inputs;
+      std::vector<MatrixInput*> batch;
       for (std::size_t i = 0; i < kBatch; ++i) {
         inputs.push_back(std::make_unique<WatchedInput>(
-            measure::make_memory_input(decode::float32_view(weights.data(), kRows, kCols)), [&] {
+            make_memory_input(decode::float32_view(weights.data(), kRows, kCols)), [&] {
               const std::lock_guard lock(log.mutex);
               log.calls += call;
             }));
         batch.push_back(inputs.back().get());
       }
-      std::vector<measure::MatrixReport> out(kBatch);
+      std::vector<MatrixReport> out(kBatch);
       backend.measure(batch, options, 0, out);
-      for (const measure::MatrixReport& report : out) {
-        EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+      for (const MatrixReport& report : out) {
+        EXPECT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
       }
     });
   }

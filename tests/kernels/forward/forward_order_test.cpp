@@ -9,15 +9,12 @@
 #include <emulated/execution.hpp>
 
 /// What the loader looks up in the module.
-extern "C" vindex::measure::ForwardBackend* vindex_make_cuda_forward(std::int32_t device,
-                                                                     std::string* why);
+extern "C" ForwardBackend* vindex_make_cuda_forward(std::int32_t device, std::string* why);
 
 namespace vindex::test::forward_order_test {
 namespace {
 
 using kernels::make_cuda_forward;
-using measure::AttentionCall;
-using measure::LinearCall;
 
 __global__ void faulty_kernel() { emulated::fault("a fault"); }
 
@@ -51,10 +48,9 @@ TEST_F(ForwardOrder, WorkDoneAsLateAsItMayGivesTheSameBits) {
     for (const std::int64_t step : {1, 2}) {
       const auto view = decode::float32_view(product.values.data(), transposed ? kCols : kRows,
                                              transposed ? kRows : kCols);
-      const auto held = measure::make_memory_input(view, transposed);
+      const auto held = make_memory_input(view, transposed);
       testing::StreamedWeight streamed(view, transposed);
-      for (measure::MatrixInput* const weight :
-           {held.get(), static_cast<measure::MatrixInput*>(&streamed)}) {
+      for (MatrixInput* const weight : {held.get(), static_cast<MatrixInput*>(&streamed)}) {
         LinearCall call = product.call;
         call.weight = weight;
         call.step = step;
@@ -84,8 +80,7 @@ TEST_F(ForwardOrder, WorkDoneAsLateAsItMayGivesTheSameBits) {
 
 TEST_F(ForwardOrder, MemoryThatSomebodyElseTookIsDoneWithout) {
   Product product;
-  const auto weight =
-      measure::make_memory_input(decode::float32_view(product.values.data(), kRows, kCols));
+  const auto weight = make_memory_input(decode::float32_view(product.values.data(), kRows, kCols));
   product.call.weight = weight.get();
   const auto backend = make_cuda_forward(0);
   (void)emulated::take_peak_device_bytes();
@@ -97,8 +92,7 @@ TEST_F(ForwardOrder, MemoryThatSomebodyElseTookIsDoneWithout) {
 
 TEST_F(ForwardOrder, TooLittleMemoryIsOutOfMemory) {
   Product product;
-  const auto weight =
-      measure::make_memory_input(decode::float32_view(product.values.data(), kRows, kCols));
+  const auto weight = make_memory_input(decode::float32_view(product.values.data(), kRows, kCols));
   product.call.weight = weight.get();
   const auto backend = make_cuda_forward(0, {}, 4U << 10U);
   EXPECT_THROW((void)testing::product_of(*backend, product.call), OutOfMemory);
@@ -115,7 +109,7 @@ TEST_F(ForwardOrder, TooLittleMemoryIsOutOfMemory) {
 
 TEST_F(ForwardOrder, TheModuleGivesADeviceThatIsThereAndAReasonForOneThatIsNot) {
   std::string why;
-  const std::unique_ptr<measure::ForwardBackend> found(vindex_make_cuda_forward(0, &why));
+  const std::unique_ptr<ForwardBackend> found(vindex_make_cuda_forward(0, &why));
   ASSERT_NE(found, nullptr) << why;
   EXPECT_EQ(found->info().name, "cuda");
   EXPECT_EQ(vindex_make_cuda_forward(4711, &why), nullptr);

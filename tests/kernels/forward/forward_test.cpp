@@ -10,12 +10,10 @@ namespace vindex::test::forward_test {
 namespace {
 
 using kernels::make_cuda_forward;
-using measure::AttentionCall;
-using measure::LinearCall;
 using testing::ExactValue;
 
 /// One for all cases: its self-test takes a moment in the emulation.
-measure::ForwardBackend& backend() {
+ForwardBackend& backend() {
   static const auto kBackend = make_cuda_forward(0);
   return *kBackend;
 }
@@ -74,7 +72,7 @@ TEST_P(ForwardCalls, LittleMemoryTakesMoreTilesAndGivesTheSame) {
     const auto view =
         decode::float32_view(values.data(), transposed ? kCols : kRows, transposed ? kRows : kCols);
     testing::StreamedWeight streamed(view, transposed);
-    const auto weight = measure::make_memory_input(view, transposed);
+    const auto weight = make_memory_input(view, transposed);
     LinearCall call{.x = x.data(),
                     .tokens = kTokens,
                     .x_stride = kCols,
@@ -105,7 +103,7 @@ TEST_P(ForwardCalls, LittleMemoryTakesMoreTilesAndGivesTheSame) {
 
 TEST_P(ForwardCalls, AStopEndsACallBeforeItBegins) {
   const std::vector<float> values(64, 1.0F);
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), 8, 8));
+  const auto weight = make_memory_input(decode::float32_view(values.data(), 8, 8));
   std::vector<float> y(64, 7.0F);
   std::stop_source source;
   source.request_stop();
@@ -134,7 +132,7 @@ TEST_P(ForwardCalls, AStopEndsACallBeforeItBegins) {
 
 TEST_P(ForwardCalls, CallsThatNameWhatIsNotThereAreRefused) {
   const std::vector<float> values(64, 1.0F);
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), 8, 8));
+  const auto weight = make_memory_input(decode::float32_view(values.data(), 8, 8));
   std::vector<float> y(64);
   LinearCall call{.x = values.data(),
                   .tokens = 1,
@@ -159,12 +157,12 @@ TEST_P(ForwardCalls, CallsThatNameWhatIsNotThereAreRefused) {
 }
 
 TEST_P(ForwardCalls, SaysWhatItIsAndWhatWasTried) {
-  const measure::BackendInfo info = backend().info();
+  const BackendInfo info = backend().info();
   EXPECT_EQ(info.name, "cuda");
   EXPECT_FALSE(info.device.empty());
   EXPECT_EQ(info.libraries.size(), 3U);
   EXPECT_EQ(info.self_tests.size(), 3U);
-  for (const measure::SelfTestInfo& test : info.self_tests) {
+  for (const SelfTestInfo& test : info.self_tests) {
     EXPECT_TRUE(test.passed) << test.name << ": " << test.detail;
   }
   EXPECT_EQ(backend().make_staging(1000)->bytes().size(), 1000U);

@@ -1,4 +1,5 @@
-// The part of a Gram matrix whose entries are a_i + a_j (measure::GramNorms), as a device finds it.
+// The part of a Gram matrix whose entries are a_i + a_j (statistics::GramNorms), as a device finds
+// it.
 #include "kernels/gram/symmetric.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"

@@ -26,24 +26,24 @@ TEST(CodeRoute, CodesAreMultipliedWhereThatIsRight) {
   constexpr std::int64_t kCols = 60;
   const decode::Encoding encoding = decode::fp8_block_encoding(128, 128);
   const EncodedSample sample(encoding, kRows, kCols, decode::ElementType::kF32);
-  const auto input = measure::make_memory_input(sample.matrix());
-  measure::MatrixInput* const batch[] = {input.get()};
+  const auto input = make_memory_input(sample.matrix());
+  MatrixInput* const batch[] = {input.get()};
   KernelTable table;
   table.code_grams = counted_code_grams;
   CudaBackend backend(0, table);
-  std::vector<measure::MatrixReport> reports;
-  measure::MeasureOptions options;
-  options.mode = measure::Mode::kStrict;
+  std::vector<MatrixReport> reports;
+  MeasureOptions options;
+  options.mode = SpectrumMode::kStrict;
   options.sign_flip_draws = 2;
   for (const char* route : {"two-stage", "two-stage+kernels-former"}) {
     options.svd_route = route;
-    std::vector<measure::MatrixReport> out(1);
+    std::vector<MatrixReport> out(1);
     backend.measure(batch, options, 0, out);
     reports.push_back(out[0]);
   }
   EXPECT_EQ(code_gram_calls, 3 + 3 + 3) << "of two self-tests, of the measurement and its draws";
   EXPECT_EQ(reports[0].method, "gram64+band64+cuda");
-  EXPECT_EQ(reports[0].status, measure::Status::kMeasured);
+  EXPECT_EQ(reports[0].status, MatrixStatus::kMeasured);
   ASSERT_EQ(reports[0].sigma.size(), reports[1].sigma.size());
   const double largest = reports[1].sigma[0];
   for (std::size_t i = 0; i < reports[0].sigma.size(); ++i) {
@@ -61,30 +61,30 @@ TEST(CodeRoute, EveryKindOfScalesIsMeasured) {
   const EncodedSample sample(encoding, 200, 40, decode::ElementType::kF32);
   const std::array<float, 2> scales[] = {
       {1.0F, 0.5F}, {1.1F, 0.7F}, {1e-39F, 3e-39F}, {1.3F, 2.1F}};
-  std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-  std::vector<measure::MatrixInput*> batch;
+  std::vector<std::unique_ptr<MatrixInput>> inputs;
+  std::vector<MatrixInput*> batch;
   for (const std::array<float, 2>& own : scales) {
     decode::EncodedMatrix matrix = sample.matrix();
     matrix.companions[0].bytes = std::as_bytes(std::span(own));
-    inputs.push_back(measure::make_memory_input(matrix));
+    inputs.push_back(make_memory_input(matrix));
     batch.push_back(inputs.back().get());
   }
   KernelTable table;
   table.code_grams = counted_code_grams;
   CudaBackend backend(0, table);
-  measure::MeasureOptions options;
-  options.mode = measure::Mode::kStrict;
+  MeasureOptions options;
+  options.mode = SpectrumMode::kStrict;
   backend.prepare(options);
   code_gram_calls = 0;
-  std::vector<measure::MatrixReport> coded(batch.size());
+  std::vector<MatrixReport> coded(batch.size());
   backend.measure(batch, options, 0, coded);
   EXPECT_EQ(code_gram_calls, 3) << "the third matrix divides the second from the fourth";
   options.svd_route = "two-stage+kernels-former";
-  std::vector<measure::MatrixReport> former(batch.size());
+  std::vector<MatrixReport> former(batch.size());
   backend.measure(batch, options, 0, former);
   EXPECT_EQ(code_gram_calls, 3);
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    ASSERT_EQ(coded[i].status, measure::Status::kMeasured) << coded[i].reason;
+    ASSERT_EQ(coded[i].status, MatrixStatus::kMeasured) << coded[i].reason;
     ASSERT_EQ(coded[i].sigma.size(), 40U);
     for (std::size_t k = 0; k < 40; ++k) {
       EXPECT_NEAR(coded[i].sigma[k], former[i].sigma[k], 2e-14 * former[i].sigma[0]) << i;

@@ -17,9 +17,6 @@ namespace vindex::test::device_planted_faults_test {
 namespace {
 
 using namespace kernels;
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
 
 enum class Plant {
   kNothing,
@@ -110,7 +107,8 @@ CudaBackend& backend() {
   }();
   static const std::unique_ptr<CudaBackend> kBackend = [] {
     auto made = std::make_unique<CudaBackend>(0, kTable);
-    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       MeasureOptions options;
       options.mode = mode;
       made->prepare(options);
@@ -120,10 +118,10 @@ CudaBackend& backend() {
   return *kBackend;
 }
 
-MatrixReport measured(const FloatMatrix& matrix, Mode mode, bool escalate) {
-  const auto input = measure::make_memory_input(
-      decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
-  measure::MatrixInput* const batch[] = {input.get()};
+MatrixReport measured(const FloatMatrix& matrix, SpectrumMode mode, bool escalate) {
+  const auto input =
+      make_memory_input(decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
+  MatrixInput* const batch[] = {input.get()};
   std::vector<MatrixReport> out(1);
   MeasureOptions options;
   options.mode = mode;
@@ -144,7 +142,8 @@ TEST(DevicePlantedFaults, AreTakenOverOrReportedInEveryMode) {
   const FloatMatrix matrix = gaussian_matrix(60, 90, 3);
   const std::vector<double> reference = reference_singular_values(matrix);
   backend();
-  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode :
+       {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     for (const bool escalate : {true, false}) {
       for (const Plant plant : {Plant::kNothing, Plant::kBandReflector, Plant::kBandRotation,
                                 Plant::kChaseReflector, Plant::kChaseRotation, Plant::kValue}) {
@@ -154,10 +153,10 @@ TEST(DevicePlantedFaults, AreTakenOverOrReportedInEveryMode) {
         planted_count = 0;
         const MatrixReport report = measured(matrix, mode, escalate);
         planted = Plant::kNothing;
-        ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+        ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
         EXPECT_LE(worst_error(report, reference), report.sigma_error) << report.method;
         const bool is_said = report.reason.find("refutes the error") != std::string::npos;
-        const bool is_taken_over = escalate || mode == Mode::kStrict;
+        const bool is_taken_over = escalate || mode == SpectrumMode::kStrict;
         EXPECT_EQ(is_said, plant != Plant::kNothing && !is_taken_over) << report.reason;
         if (plant != Plant::kNothing) {
           ASSERT_GT(planted_count, 0) << report.method;

@@ -114,7 +114,7 @@ TEST(TailTrial, WhereTheTailIsWrongNothingIsKeptForIt) {
   table.band32 = counted_band<float>;
   CudaBackend backend(0, table);
   backend.prepare({});
-  const measure::BackendInfo info = backend.info();
+  const BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);
   EXPECT_NE(info.notes[0].find("the smallest values again failed its self-test"),
             std::string::npos);
@@ -125,14 +125,13 @@ TEST(TailTrial, WhereTheTailIsWrongNothingIsKeptForIt) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     weights[i] = static_cast<float>(random_unit(3, i));
   }
-  const auto input =
-      measure::make_memory_input(decode::float32_view(weights.data(), kSide + 32, kSide));
-  measure::MatrixInput* const batch[] = {input.get()};
-  std::vector<measure::MatrixReport> out(1);
+  const auto input = make_memory_input(decode::float32_view(weights.data(), kSide + 32, kSide));
+  MatrixInput* const batch[] = {input.get()};
+  std::vector<MatrixReport> out(1);
   kept_factors = 0;
   backend.measure(batch, {}, 0, out);
   EXPECT_EQ(kept_factors, 0);
-  EXPECT_EQ(out[0].status, measure::Status::kMeasured);
+  EXPECT_EQ(out[0].status, MatrixStatus::kMeasured);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::vector<SelfTest> tests_of(const KernelTable& table, const std::vector<Kerne
 }
 
 std::vector<KernelTrial> every_trial() {
-  return trials_wanted(parse_route("auto"), measure::Mode::kDefault, kHopper);
+  return trials_wanted(parse_route("auto"), SpectrumMode::kDefault, kHopper);
 }
 
 /// One element of the Gram a little off.
@@ -168,12 +168,12 @@ struct StickyErrors {
 struct SmallMatrix {
   std::vector<float> weights = {3.0F, 0.0F, 0.0F, 4.0F};
 
-  measure::MatrixReport measured_by(CudaBackend& backend, const char* route,
-                                    measure::Mode mode = measure::Mode::kDefault) const {
-    const auto input = measure::make_memory_input(decode::float32_view(weights.data(), 2, 2));
-    measure::MatrixInput* const batch[] = {input.get()};
-    std::vector<measure::MatrixReport> out(1);
-    measure::MeasureOptions options;
+  MatrixReport measured_by(CudaBackend& backend, const char* route,
+                           SpectrumMode mode = SpectrumMode::kDefault) const {
+    const auto input = make_memory_input(decode::float32_view(weights.data(), 2, 2));
+    MatrixInput* const batch[] = {input.get()};
+    std::vector<MatrixReport> out(1);
+    MeasureOptions options;
     options.svd_route = route;
     options.mode = mode;
     backend.measure(batch, options, 0, out);
@@ -346,8 +346,7 @@ TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
   emulated::set_compute_capability(8, 9);
   CudaBackend backend(0, table);
   emulated::set_compute_capability(9, 0);
-  const measure::MatrixReport report =
-      SmallMatrix{}.measured_by(backend, "auto", measure::Mode::kStrict);
+  const MatrixReport report = SmallMatrix{}.measured_by(backend, "auto", SpectrumMode::kStrict);
   EXPECT_EQ(report.method, "gram64+band64+cuda");
   EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
   EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
@@ -359,11 +358,11 @@ TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {
   emulated::set_batched_eigenvalue_error(1e-9);
   const KernelTable table;
   CudaBackend backend(0, table);
-  const measure::MatrixReport report = SmallMatrix{}.measured_by(backend, "library");
+  const MatrixReport report = SmallMatrix{}.measured_by(backend, "library");
   emulated::set_batched_eigenvalue_error(0.0);
   EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
   EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);
-  const measure::BackendInfo info = backend.info();
+  const BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);
   EXPECT_NE(info.notes[0].find("by cuSOLVER one by one runs in its place"), std::string::npos)
       << info.notes[0];
@@ -458,15 +457,15 @@ TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
     CudaBackend backend(0, table);
     emulated::set_compute_capability(9, 0);
     backend.prepare({});
-    const measure::BackendInfo info = backend.info();
+    const BackendInfo info = backend.info();
     EXPECT_EQ(info.notes.size(), 6U);
     for (const std::string& note : info.notes) {
       EXPECT_NE(note.find("the former kernel runs in its place"), std::string::npos) << note;
     }
     wrong_calls = 0;
-    for (const measure::Mode mode :
-         {measure::Mode::kFast, measure::Mode::kDefault, measure::Mode::kStrict}) {
-      const measure::MatrixReport report = SmallMatrix{}.measured_by(backend, "auto", mode);
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
+      const MatrixReport report = SmallMatrix{}.measured_by(backend, "auto", mode);
       EXPECT_NEAR(report.sigma[0], 4.0, 1e-5);
       EXPECT_NEAR(report.sigma[1], 3.0, 1e-5);
     }
@@ -479,7 +478,7 @@ TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
   table.values = wrong_values;
   CudaBackend backend(0, table);
   backend.prepare({});
-  const measure::BackendInfo info = backend.info();
+  const BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);
   EXPECT_NE(info.notes[0].find("bisection failed its self-test"), std::string::npos);
   EXPECT_EQ(info.self_tests.size(), every_trial().size());
@@ -487,7 +486,7 @@ TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
                           [](const auto& test) { return !test.passed; }),
             1);
   const SmallMatrix small;
-  const measure::MatrixReport report = small.measured_by(backend, "auto");
+  const MatrixReport report = small.measured_by(backend, "auto");
   EXPECT_EQ(report.method, "gram64+trd64+cuda");
   EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
   EXPECT_NEAR(report.sigma[1], 3.0, 1e-14);

@@ -17,9 +17,6 @@ namespace vindex::test::stage_precision_test {
 namespace {
 
 using namespace kernels;
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
 
 constexpr DeviceTraits kHopper = {.major = 9, .minor = 0, .shared_bytes = 227U << 10U};
 constexpr DeviceTraits kAda = {.major = 8, .minor = 9, .shared_bytes = 99U << 10U};
@@ -140,11 +137,11 @@ class StagesAgain : public ::testing::Test {
                                      const MeasureOptions& options) {
     backend();
     calls = {};
-    std::vector<std::unique_ptr<measure::MatrixInput>> inputs;
-    std::vector<measure::MatrixInput*> batch;
+    std::vector<std::unique_ptr<MatrixInput>> inputs;
+    std::vector<MatrixInput*> batch;
     for (const FloatMatrix& one : matrices) {
-      inputs.push_back(measure::make_memory_input(
-          decode::float32_view(one.values.data(), one.rows, one.cols), false, 5));
+      inputs.push_back(
+          make_memory_input(decode::float32_view(one.values.data(), one.rows, one.cols), false, 5));
       batch.push_back(inputs.back().get());
     }
     std::vector<MatrixReport> out(batch.size());
@@ -154,7 +151,7 @@ class StagesAgain : public ::testing::Test {
 
   static void expect_right(const FloatMatrix& matrix, const MatrixReport& report) {
     const std::vector<double> reference = reference_singular_values(matrix);
-    ASSERT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
     EXPECT_EQ(report.method, "gram32+band32+cuda");
     EXPECT_FALSE(report.escalated);
     for (std::size_t i = 0; i < report.sigma.size(); ++i) {
@@ -189,7 +186,7 @@ TEST_F(StagesAgain, NoneWhereFloat32IsEnough) {
 
 TEST_F(StagesAgain, OnlyOfWhatItsSumsRefuteAndOnlyFromTheBand) {
   const auto matrices = noise(4);
-  for (const Mode mode : {Mode::kFast, Mode::kDefault}) {
+  for (const SpectrumMode mode : {SpectrumMode::kFast, SpectrumMode::kDefault}) {
     for (const bool escalate : {true, false}) {
       spoiled = 2;
       MeasureOptions options = {.mode = mode, .svd_route = kTwoStage};

@@ -123,12 +123,12 @@ class TopSolvers : public KernelTest {
     ASSERT_TRUE(got.converged);
     ASSERT_EQ(got.sigma.size(), 64U);
     const double total = sum_squares_of(matrix);
-    EXPECT_TRUE(measure::is_tight(got.bounds));
+    EXPECT_TRUE(statistics::is_tight(got.bounds));
     double exact = 0.0;
     double computed = 0.0;
     std::size_t summed = 0;
-    for (std::size_t i = 0; i < measure::bounded_count(); ++i) {
-      for (; summed < static_cast<std::size_t>(measure::bounded_k(i)); ++summed) {
+    for (std::size_t i = 0; i < statistics::bounded_count(); ++i) {
+      for (; summed < static_cast<std::size_t>(statistics::bounded_k(i)); ++summed) {
         exact += reference[summed] * reference[summed] / total;
         computed += got.sigma[summed] * got.sigma[summed] / total;
       }
@@ -169,7 +169,7 @@ TEST_P(TopSolvers, FastBoundsHoldAndAreTight) {
   ASSERT_TRUE(got[3].converged);
   EXPECT_NEAR(got[3].sigma[19], 1.0, 1e-6);
   EXPECT_NEAR(got[3].sigma[20], 0.0, 1e-3);
-  EXPECT_FALSE(measure::is_tight(got[3].bounds));
+  EXPECT_FALSE(statistics::is_tight(got[3].bounds));
   // A matrix that needs fewer rounds than its neighbours has the values it has alone, as far as
   // products in tf32 and float32 go that a library may add in another order for another batch: on
   // an H100 8e-9 of the largest.
@@ -280,8 +280,7 @@ TEST_P(TopSolvers, VectorsAreTripletsByEitherWay) {
     }
     add_all(solver, 0, matrix);
     solver.finish(handles_);
-    const measure::SingularVectors got =
-        solver.triplets(handles_, 0, 8, true, sum_squares_of(matrix));
+    const SingularVectors got = solver.triplets(handles_, 0, 8, true, sum_squares_of(matrix));
     ASSERT_EQ(got.count, 8);
     for (std::size_t k = 0; k < 8; ++k) {
       EXPECT_NEAR(got.sigma[k], values[k], 1e-6);

@@ -56,24 +56,24 @@ class StageAccuracy : public KernelTest {
   }
 
   /// Of a device whose sums and reduction round as those of the CUDA back end.
-  static measure::Rounding rounding(const LawBand& law, const kernels::StagePrecision& stages) {
+  static statistics::Rounding rounding(const LawBand& law, const kernels::StagePrecision& stages) {
     const int sweeps = stages.chase32 ? 14 : 7;
-    return measure::gram_rounding(
+    return statistics::gram_rounding(
         kernels::with_stages({.unit = 0x1p-23, .depth = 128, .reduction_unit = 0x1p-23}, true,
                              stages, sweeps),
         law.order, law.long_side(), law.norms);
   }
 
-  static measure::Situation situation(const LawBand& law) {
-    return measure::begin_measurement(
-        measure::Step::kGram32, law.long_side(), law.order, {.svd_route = "two-stage"},
+  static statistics::StepContext situation(const LawBand& law) {
+    return statistics::begin_measurement(
+        statistics::Step::kGram32, law.long_side(), law.order, {.svd_route = "two-stage"},
         {.sum_terms = static_cast<double>(law.long_side()), .max_tail_values = law.order / 16});
   }
 
-  measure::Finding finding(const LawBand& law, const std::vector<double>& squares,
-                           const kernels::StagePrecision& stages) {
-    measure::Finding found;
-    measure::take_eigenvalues({.eigenvalues = squares}, found);
+  statistics::StepResult finding(const LawBand& law, const std::vector<double>& squares,
+                                 const kernels::StagePrecision& stages) {
+    statistics::StepResult found;
+    statistics::take_eigenvalues({.eigenvalues = squares}, found);
     found.moments.count = law.long_side() * law.order;
     found.moments.sum_squares = law.norms.sum_squares;
     found.moments.min = -1.0;
@@ -87,17 +87,17 @@ class StageAccuracy : public KernelTest {
   struct Shares {
     double promised = 0.0, stated = 0.0;
   };
-  static Shares shares(const LawBand& law, const measure::Finding& found) {
-    const std::vector<double> errors = measure::sigma_errors(found, situation(law));
+  static Shares shares(const LawBand& law, const statistics::StepResult& found) {
+    const std::vector<double> errors = statistics::sigma_errors(found, situation(law));
     const double largest = std::sqrt(law.squares.front());
     const bool is_modest =
-        law.squares.back() * std::pow(measure::kModestCondition, 2.0) >= law.squares.front();
+        law.squares.back() * std::pow(statistics::kModestCondition, 2.0) >= law.squares.front();
     Shares worst;
     for (std::size_t i = 0; i < errors.size(); ++i) {
       const double s = std::sqrt(std::max(law.squares[i], 0.0));
       const double error = std::abs(found.sigma[i] - s);
       worst.promised =
-          std::max(worst.promised, error / measure::promised_error(i, s, largest, is_modest));
+          std::max(worst.promised, error / statistics::promised_error(i, s, largest, is_modest));
       worst.stated = std::max(worst.stated, error / errors[i]);
     }
     return worst;
@@ -110,7 +110,7 @@ class StageAccuracy : public KernelTest {
     constexpr kernels::StagePrecision kNarrow = {.chase32 = true, .values32 = true};
     const Tridiagonals chased = chase<float>(law, 14);
     EXPECT_EQ(chase<float>(law, 7), chased) << "7 sweeps";
-    const measure::Finding found = finding(law, values(chased, true), kNarrow);
+    const statistics::StepResult found = finding(law, values(chased, true), kNarrow);
     const Shares narrow = shares(law, found);
     const bool may_stand = kernels::may_stand(found, rounding(law, {}), situation(law), false);
     EXPECT_EQ(may_stand, stands);
@@ -122,7 +122,7 @@ class StageAccuracy : public KernelTest {
       EXPECT_LE(narrow.promised, kOfPromise);
       return;
     }
-    const measure::Finding again = finding(law, values(chase<double>(law, 7), false), {});
+    const statistics::StepResult again = finding(law, values(chase<double>(law, 7), false), {});
     const Shares wide = shares(law, again);
     EXPECT_LE(wide.promised, kOfPromise);
     EXPECT_LE(wide.stated, 1.0);

@@ -135,7 +135,7 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   write_cells(path, cell_run(FileSchema::kExperts));
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   int removed = 0;
-  for (const CellColumn& column : jobs::kExpertsCells) {
+  for (const CellColumn& column : commands::kExpertsCells) {
     if (column.since > 0) {
       EXPECT_GE(H5Ldelete(file, ("/group/" + std::string(column.name)).c_str(), H5P_DEFAULT), 0);
       ++removed;

@@ -199,7 +199,7 @@ TEST_F(Claims, AFailedRowIsTriedAgainByTheNextRunAlone) {
     measure_rows(*store, run_, 0, 1);
     ResultRow failed;
     failed.index = 1;
-    failed.status = measure::Status::kFailed;
+    failed.status = MatrixStatus::kFailed;
     failed.error_class = "74";
     store->add(std::move(failed));
     store->finish_share(0);

@@ -20,7 +20,7 @@ using model::ResultTable;
 ResultRow failed_row(std::int64_t index, const std::string& reason = "read error") {
   ResultRow row;
   row.index = index;
-  row.status = measure::Status::kFailed;
+  row.status = MatrixStatus::kFailed;
   row.reason = reason;
   row.error_class = "74";
   return row;

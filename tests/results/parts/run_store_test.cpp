@@ -92,12 +92,12 @@ TEST(RunStore, PublishedFileIsValidAndHoldsWhatWasAdded) {
     EXPECT_EQ(rows[i].tensor, run.matrices[i].tensor);
     EXPECT_EQ(rows[i].status, wanted.status);
     EXPECT_EQ(rows[i].escalated, wanted.escalated);
-    const jobs::SpectrumNumbers found = jobs::spectrum_numbers(rows[i].cells);
-    const jobs::SpectrumNumbers numbers = jobs::spectrum_numbers(wanted.cells);
+    const commands::SpectrumNumbers found = commands::spectrum_numbers(rows[i].cells);
+    const commands::SpectrumNumbers numbers = commands::spectrum_numbers(wanted.cells);
     EXPECT_EQ(found.sigma_error, numbers.sigma_error);
     EXPECT_EQ(found.values.var_at_k, numbers.values.var_at_k);
-    EXPECT_EQ(found.values[measure::Metric::kStableRank],
-              numbers.values[measure::Metric::kStableRank]);
+    EXPECT_EQ(found.values[statistics::Metric::kStableRank],
+              numbers.values[statistics::Metric::kStableRank]);
     EXPECT_EQ(found.moments, numbers.moments);
     EXPECT_EQ(sigma_of(path, rows[i]), wanted.sigma);
   }
@@ -191,7 +191,7 @@ TEST(RunStore, PartialFileIsValidAndSkippedRowsSayWhy) {
   EXPECT_EQ(read_status(path).done, 2);
   EXPECT_TRUE(std::filesystem::exists(path + ".parts"));
   const std::vector<StoredRow> rows = rows_of(path);
-  EXPECT_EQ(rows[0].status, measure::Status::kSkipped);
+  EXPECT_EQ(rows[0].status, MatrixStatus::kSkipped);
   EXPECT_EQ(rows[0].reason, kNotYetMeasured);
   EXPECT_EQ(rows[0].sigma_count, 0);
 }
@@ -263,7 +263,7 @@ TEST(RunStore, FailedRowsAreRetriedUnsupportedOnesAreNot) {
     for (const std::int64_t i : {0, 1}) {
       ResultRow row;
       row.index = i;
-      row.status = i == 0 ? measure::Status::kFailed : measure::Status::kUnsupported;
+      row.status = i == 0 ? MatrixStatus::kFailed : MatrixStatus::kUnsupported;
       row.reason = "read error";
       row.error_class = "74";
       store->add(std::move(row));

@@ -115,7 +115,7 @@ TEST_F(QueryTest, RowsAreThoseOfTheRunInItsOrder) {
     EXPECT_EQ(rows[i].role, matrix.role);
     EXPECT_EQ(rows[i].rows, matrix.rows);
     EXPECT_EQ(rows[i].cols, matrix.cols);
-    EXPECT_EQ(rows[i].status, measure::Status::kMeasured);
+    EXPECT_EQ(rows[i].status, MatrixStatus::kMeasured);
   }
 }
 
@@ -143,11 +143,11 @@ TEST_F(QueryTest, ColumnsAreReadByNameWhateverTheOrderOfRows) {
   const std::vector<double> stable_rank = file.numbers("stable_rank", wanted);
   const std::vector<double> var = file.numbers("var_at_k", wanted);
   ASSERT_EQ(stable_rank.size(), 3U);
-  ASSERT_EQ(var.size(), 3 * measure::kVarAtK.size());
+  ASSERT_EQ(var.size(), 3 * kVarAtK.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const jobs::SpectrumNumbers row = sample_numbers(run_, wanted[i]);
-    EXPECT_EQ(stable_rank[i], row.values[measure::Metric::kStableRank]);
-    EXPECT_EQ(var[i * measure::kVarAtK.size() + 2], row.values.var_at_k[2]);
+    const commands::SpectrumNumbers row = sample_numbers(run_, wanted[i]);
+    EXPECT_EQ(stable_rank[i], row.values[statistics::Metric::kStableRank]);
+    EXPECT_EQ(var[i * kVarAtK.size() + 2], row.values.var_at_k[2]);
   }
   EXPECT_EQ(file.texts("tensor", wanted),
             (std::vector<std::string>{run_.matrices[7].tensor, run_.matrices[0].tensor,
@@ -162,7 +162,7 @@ TEST_F(QueryTest, ColumnsAreReadByNameWhateverTheOrderOfRows) {
   EXPECT_EQ(column("tensor").type, ValueType::kText);
   EXPECT_EQ(column("rows").type, ValueType::kInteger);
   EXPECT_EQ(column("var_at_k").type, ValueType::kReal);
-  EXPECT_EQ(column("var_at_k").width, measure::kVarAtK.size());
+  EXPECT_EQ(column("var_at_k").width, kVarAtK.size());
   EXPECT_EQ(column("stable_rank").units, "1");
   EXPECT_NE(column("stable_rank").long_name, "");
   EXPECT_EQ(column("k").name, "") << "a scale of the second side is not a column";
@@ -222,7 +222,7 @@ TEST_F(QueryTest, ManyThreadsReadManyFilesAtOnce) {
             shared.rows(model::ResultTable::kMatrix, wanting("1", "", "")).size() == 11 ? 0 : 1;
         const std::vector<std::int64_t> rows = {turn};
         wrong += shared.numbers("gini", rows).at(0) ==
-                         sample_numbers(run_, turn).values[measure::Metric::kGini]
+                         sample_numbers(run_, turn).values[statistics::Metric::kGini]
                      ? 0
                      : 1;
         wrong += ResultsFile(other).rows().size() == other_run.matrices.size() ? 0 : 1;

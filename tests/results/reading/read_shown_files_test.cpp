@@ -24,7 +24,7 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   EXPECT_EQ(shown.matrices_measured, 4);
   EXPECT_EQ(shown.matrices.size(), 22U);
   EXPECT_EQ(shown.matrices[3].numbers.value,
-            sample_numbers(run_, 3).values[measure::Metric::kGini]);
+            sample_numbers(run_, 3).values[statistics::Metric::kGini]);
   EXPECT_TRUE(std::isnan(shown.matrices[4].numbers.value));
   {
     const auto store = open_run_store(file_, run_, {}, false);
@@ -37,7 +37,7 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   EXPECT_EQ(shown.matrices_measured, 7);
   for (const std::size_t i : {std::size_t{3}, std::size_t{6}}) {  // of the file and of a part
     EXPECT_EQ(shown.matrices[i].numbers.value,
-              sample_numbers(run_, static_cast<std::int64_t>(i)).values[measure::Metric::kGini]);
+              sample_numbers(run_, static_cast<std::int64_t>(i)).values[statistics::Metric::kGini]);
   }
   EXPECT_TRUE(says(report::shown_headline(shown), ": partial, 7 of 22 matrices measured"));
   const std::string parts = file_ + ".parts";
@@ -72,7 +72,7 @@ TEST_F(ReadShown, TextsOfAFileArePrintable) {
   const hid_t data = H5Dopen2(file, "/matrix/status", H5P_DEFAULT);
   const hid_t type = H5Dget_type(data);
   const std::vector<std::int8_t> codes(run_.matrices.size(),
-                                       static_cast<std::int8_t>(measure::Status::kFailed));
+                                       static_cast<std::int8_t>(MatrixStatus::kFailed));
   EXPECT_GE(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, codes.data()), 0);
   H5Tclose(type);
   H5Dclose(data);

@@ -10,13 +10,13 @@ namespace {
 
 TEST_F(ReadShown, EveryMetricIsWhatWasMeasured) {
   write_sample(file_, run_);
-  for (const measure::MetricRow& metric : measure::metric_rows()) {
+  for (const statistics::MetricRow& metric : statistics::metric_rows()) {
     const report::Shown shown = show(std::string(metric.name));
     EXPECT_EQ(shown.metric.name, metric.name);
     EXPECT_EQ(shown.metric.has_null, metric.has_null);
     ASSERT_EQ(shown.matrices.size(), run_.matrices.size());
     for (std::size_t i = 0; i < shown.matrices.size(); ++i) {
-      const jobs::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
+      const commands::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
       const report::MetricNumbers& numbers = shown.matrices[i].numbers;
       const double value = row.values[metric.metric];
       const double null = row.nulls[metric.metric];
@@ -34,7 +34,7 @@ TEST_F(ReadShown, WithoutAKOneThatTellsIsTaken) {
   const report::Shown shown = show("");
   EXPECT_EQ(shown.metric.label(), "var@2");
   for (std::size_t i = 0; i < shown.matrices.size(); ++i) {
-    const jobs::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
+    const commands::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
     EXPECT_EQ(shown.matrices[i].numbers.value, row.values.var_at_k[1]);
     EXPECT_EQ(shown.matrices[i].numbers.null, row.nulls.var_at_k[1]);
     EXPECT_LT(shown.matrices[i].numbers.null, 0.7);
@@ -127,16 +127,16 @@ TEST_F(ReadShown, AnyColumnRanks) {
                                           top->sort_by);
   };
   const auto [place, ratio] = first("");
-  const jobs::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(place));
+  const commands::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(place));
   EXPECT_EQ(ratio, row.values.var_at_k[1] / row.nulls.var_at_k[1]);
   EXPECT_EQ(show("spectral_norm").sort_by, "value");
   EXPECT_EQ(first("rows").second, 24.0);
   const auto [noisiest, null] = first("var@4_null");
   EXPECT_EQ(null, sample_numbers(run_, static_cast<std::int64_t>(noisiest)).nulls.var_at_k[2]);
   const auto [other, relative] = first("stable_rank_ratio");
-  const jobs::SpectrumNumbers flattest = sample_numbers(run_, static_cast<std::int64_t>(other));
-  EXPECT_EQ(relative, flattest.values[measure::Metric::kStableRank] /
-                          flattest.nulls[measure::Metric::kStableRank]);
+  const commands::SpectrumNumbers flattest = sample_numbers(run_, static_cast<std::int64_t>(other));
+  EXPECT_EQ(relative, flattest.values[statistics::Metric::kStableRank] /
+                          flattest.nulls[statistics::Metric::kStableRank]);
   EXPECT_EQ(first("var_at_k_difference").second, first("difference").second);
 }
 
@@ -192,7 +192,7 @@ TEST_F(ReadShown, ADerivedTableIsShownByItself) {
   for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(shown.matrices[i].numbers.value,
               sample_numbers(run_, static_cast<std::int64_t>(matrices + i))
-                  .values[measure::Metric::kGini]);
+                  .values[statistics::Metric::kGini]);
   }
   EXPECT_TRUE(says(report::shown_headline(shown), "10 of 10 rows of /imatrix/ measured"));
   query.table = model::ResultTable::kProduct;

@@ -83,11 +83,11 @@ TEST_F(Sampled, RowsAndVectorsComeBack) {
     EXPECT_TRUE(std::isnan(wanted) ? std::isnan(seed[i]) : seed[i] == wanted) << row;
     EXPECT_TRUE(std::isnan(wanted) ? std::isnan(count[i]) : count[i] == 50.0) << row;
   }
-  EXPECT_EQ(file.numbers("theta_seed_null", rows)[0], measure::theta_seed_null(50));
+  EXPECT_EQ(file.numbers("theta_seed_null", rows)[0], statistics::theta_seed_null(50));
   const std::vector<TensorEntry> tensors = file.tensors();
   ASSERT_EQ(tensors.size(), run_.tensors.size());
   const TensorEntry& norm = tensors.back();
-  const measure::SampleAngles& wanted = run_.tensor_samples.back().angles;
+  const statistics::SampleAngles& wanted = run_.tensor_samples.back().angles;
   EXPECT_EQ(norm.organ_class, "norm");
   EXPECT_EQ(norm.reason, "1-D; a remark");
   EXPECT_EQ(norm.angles.theta_qq, wanted.theta_qq);
@@ -122,7 +122,7 @@ TEST_F(Sampled, ScalesOfAMatrixAreInItsRowAndInItsTensor) {
     }
     ++measured;
     EXPECT_EQ(z[i], numbers.scales[0]) << i;
-    EXPECT_EQ(sd[i], measure::scale_nulls(4096).csci_null_sd) << i;
+    EXPECT_EQ(sd[i], statistics::scale_nulls(4096).csci_null_sd) << i;
     EXPECT_DOUBLE_EQ(tensor->scales.z_modulus, z[i]) << i;
     EXPECT_DOUBLE_EQ(tensor->scales.csci_null_sd, sd[i]) << i;
     EXPECT_EQ(tensor->scales_missing, "") << i;
@@ -206,9 +206,9 @@ TEST_F(Sampled, ThinShapesHaveTheErrorsOfTheirNulls) {
   const std::vector<double> errors = column("/null/stable_rank_null_error");
   ASSERT_FALSE(p.empty());
   for (std::size_t i = 0; i < p.size(); ++i) {
-    EXPECT_EQ(errors.at(i), measure::null_errors(
-                                static_cast<std::int64_t>(p[i]),
-                                static_cast<std::int64_t>(n.at(i)))[measure::Metric::kStableRank]);
+    EXPECT_EQ(errors.at(i), statistics::null_errors(static_cast<std::int64_t>(p[i]),
+                                                    static_cast<std::int64_t>(
+                                                        n.at(i)))[statistics::Metric::kStableRank]);
     EXPECT_GT(errors.at(i), 0.0);
   }
   EXPECT_GE(H5Fclose(file), 0);
@@ -253,7 +253,7 @@ TEST_F(Sampled, ColumnsAreShownAndExported) {
   const report::Shown sorted = shown("theta", "theta_seed");
   EXPECT_TRUE(sorted.metric.has_null);
   EXPECT_EQ(sorted.matrices[2].numbers.value,
-            sample_numbers(run_, 2).values[measure::Metric::kTheta]);
+            sample_numbers(run_, 2).values[statistics::Metric::kTheta]);
   EXPECT_EQ(sorted.matrices[2].sort_by, sample_numbers(run_, 2).sample[0]);
   report::export_file(file_, "csv", folder_ / "out.csv");
   std::ifstream csv(folder_ / "out.csv");
@@ -295,7 +295,7 @@ TEST_F(Sampled, FilesOfSchema11AreReadAndResumed) {
   const auto theta = ResultsFile(file_).numbers("theta", all_of(run_));
   EXPECT_TRUE(std::isnan(theta.front())) << "measured by a program that did not know it";
   EXPECT_EQ(theta.back(), sample_numbers(run_, static_cast<std::int64_t>(theta.size()) - 1)
-                              .values[measure::Metric::kTheta]);
+                              .values[statistics::Metric::kTheta]);
 }
 
 TEST_F(Sampled, AFileOf12WithoutThetaIsDamaged) {

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure::activation_statistics_test {
+namespace vindex::statistics::activation_statistics_test {
 namespace {
 
 struct Both {
@@ -223,4 +223,4 @@ TEST(LogitStatistics, TopEightByHand) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::activation_statistics_test
+}  // namespace vindex::statistics::activation_statistics_test

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure::token_losses_test {
+namespace vindex::statistics::token_losses_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -251,4 +251,4 @@ TEST(TokenLosses, ADifferenceIsKnownBetterThanEitherLoss) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::token_losses_test
+}  // namespace vindex::statistics::token_losses_test

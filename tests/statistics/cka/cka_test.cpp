@@ -13,7 +13,7 @@
 #include <set>
 #include <vector>
 
-namespace vindex::measure::cka_test {
+namespace vindex::statistics::cka_test {
 namespace {
 
 using Rows = std::vector<std::vector<double>>;
@@ -210,4 +210,4 @@ TEST(CkaTest, ANullCountsDrawsOfAtLeastTheValue) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::cka_test
+}  // namespace vindex::statistics::cka_test

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure::gram_cka_test {
+namespace vindex::statistics::gram_cka_test {
 namespace {
 
 /// [rows, width] of numbers about `shift`, the same in every run.
@@ -135,4 +135,4 @@ TEST(GramCka, WhatDoesNotVaryHasNone) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::gram_cka_test
+}  // namespace vindex::statistics::gram_cka_test

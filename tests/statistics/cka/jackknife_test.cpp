@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::measure::jackknife_test {
+namespace vindex::statistics::jackknife_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -96,4 +96,4 @@ TEST(JackknifeTest, DirectionsAreCounted) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::jackknife_test
+}  // namespace vindex::statistics::jackknife_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::pair_comparison_test {
+namespace vindex::statistics::pair_comparison_test {
 namespace {
 
 /// rows x cols floats, stored as they are or turned.
@@ -71,7 +71,7 @@ TEST(PairComparisonTest, AgreesWithLongDoubleInEveryOrientation) {
       Stored left(a, kRows, kCols, turn_a);
       Stored right(b, kRows, kCols, turn_b);
       const PairReport report = compare_matrices(left.input(), right.input());
-      ASSERT_EQ(report.status, Status::kMeasured);
+      ASSERT_EQ(report.status, MatrixStatus::kMeasured);
       EXPECT_FALSE(report.same_bits);
       EXPECT_NEAR(report.cosine, static_cast<double>(inner / std::sqrt(aa * bb)), 1e-14);
       EXPECT_NEAR(report.norm_a / static_cast<double>(std::sqrt(aa)), 1.0, 1e-14);
@@ -109,7 +109,7 @@ TEST(PairComparisonTest, ZeroMatricesHaveNormsAndNoRatios) {
   Stored zero(std::vector<float>(12, 0.0F), 3, 4);
   Stored one(std::vector<float>(12, 1.0F), 3, 4);
   const PairReport of_zero = compare_matrices(zero.input(), one.input());
-  EXPECT_EQ(of_zero.status, Status::kMeasured);
+  EXPECT_EQ(of_zero.status, MatrixStatus::kMeasured);
   EXPECT_TRUE(std::isnan(of_zero.cosine));
   EXPECT_TRUE(std::isnan(of_zero.relative_error));
   EXPECT_EQ(of_zero.norm_a, 0.0);
@@ -127,14 +127,14 @@ TEST(PairComparisonTest, WeightsThatAreNotFiniteAreCountedBySide) {
   Stored a(bad, 40, 30);
   Stored b(noise(40 * 30, 5), 40, 30);
   const PairReport report = compare_matrices(a.input(), b.input());
-  EXPECT_EQ(report.status, Status::kNotFinite);
+  EXPECT_EQ(report.status, MatrixStatus::kNotFinite);
   EXPECT_EQ(report.reason, "weights that are not finite: 2 of A");
   EXPECT_TRUE(std::isnan(report.cosine));
   EXPECT_TRUE(std::isnan(report.max_abs_difference));
   // The largest floats there are have squares that float64 holds.
   Stored huge(std::vector<float>(12, std::numeric_limits<float>::max()), 3, 4);
   const PairReport of_huge = compare_matrices(huge.input(), huge.input());
-  EXPECT_EQ(of_huge.status, Status::kMeasured);
+  EXPECT_EQ(of_huge.status, MatrixStatus::kMeasured);
   EXPECT_EQ(of_huge.cosine, 1.0);
 }
 
@@ -149,4 +149,4 @@ TEST(PairComparisonTest, TheWorkspaceOfALargeMatrixIsASlab) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::pair_comparison_test
+}  // namespace vindex::statistics::pair_comparison_test

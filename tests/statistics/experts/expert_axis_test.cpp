@@ -15,7 +15,7 @@ extern "C" void dsyev_(const char* job, const char* uplo, const int* n, double* 
                        double* w, double* work, const int* work_size, int* info, std::size_t,
                        std::size_t);
 
-namespace vindex::measure::expert_axis_test {
+namespace vindex::statistics::expert_axis_test {
 namespace {
 
 using Vectors = std::vector<std::vector<double>>;
@@ -365,4 +365,4 @@ TEST(ExpertAxis, NormsAloneAreNoFinding) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::expert_axis_test
+}  // namespace vindex::statistics::expert_axis_test

@@ -13,13 +13,13 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure::feature_scores_test {
+namespace vindex::statistics::feature_scores_test {
 namespace {
 
 using vindex::decode::ElementType;
-using vindex::measure::QueryVectors;
-using vindex::measure::ScoredRows;
-using vindex::measure::ScoredSlab;
+using vindex::statistics::QueryVectors;
+using vindex::statistics::ScoredRows;
+using vindex::statistics::ScoredSlab;
 
 std::vector<float> noise(std::size_t count, unsigned int seed) {
   std::mt19937 engine(seed);
@@ -41,8 +41,8 @@ struct Stored {
     view.codes = reinterpret_cast<const std::byte*>(values.data());
     view.row_stride_bytes = cols * 4;
   }
-  std::unique_ptr<vindex::measure::MatrixInput> input(bool transposed) const {
-    return vindex::measure::make_memory_input(view, transposed);
+  std::unique_ptr<MatrixInput> input(bool transposed) const {
+    return make_memory_input(view, transposed);
   }
   std::vector<float> values;
   vindex::decode::Encoding encoding;
@@ -53,11 +53,10 @@ struct Scores {
   std::vector<double> scores, squares;
 };
 
-Scores scores_of(vindex::measure::MatrixInput& input, const ScoredRows& rows,
-                 const QueryVectors& queries) {
+Scores scores_of(MatrixInput& input, const ScoredRows& rows, const QueryVectors& queries) {
   Scores all;
   std::int64_t next = 0;
-  vindex::measure::score_rows(input, rows, queries, [&](const ScoredSlab& slab) {
+  vindex::statistics::score_rows(input, rows, queries, [&](const ScoredSlab& slab) {
     EXPECT_EQ(slab.first, next);
     next += slab.count;
     all.scores.insert(all.scores.end(), slab.scores, slab.scores + slab.count * slab.query_count);
@@ -158,10 +157,10 @@ TEST(MatrixLine, IsTheSameWhicheverWayTheMatrixIsStored) {
   const auto a = plain.input(false);
   const auto b = other.input(true);
   const std::vector<float> row(weights.begin() + 20, weights.begin() + 30);
-  EXPECT_EQ(vindex::measure::logical_row(*a, 2), row);
-  EXPECT_EQ(vindex::measure::logical_row(*b, 2), row);
-  EXPECT_EQ(vindex::measure::logical_column(*a, 7), vindex::measure::logical_column(*b, 7));
-  EXPECT_EQ(vindex::measure::logical_column(*a, 7)[2], weights[27]);
+  EXPECT_EQ(vindex::statistics::logical_row(*a, 2), row);
+  EXPECT_EQ(vindex::statistics::logical_row(*b, 2), row);
+  EXPECT_EQ(vindex::statistics::logical_column(*a, 7), vindex::statistics::logical_column(*b, 7));
+  EXPECT_EQ(vindex::statistics::logical_column(*a, 7)[2], weights[27]);
 }
 
 TEST(FeatureScores, OfBlocksAreThoseOfTheirDecodedWeights) {
@@ -182,7 +181,7 @@ TEST(FeatureScores, OfBlocksAreThoseOfTheirDecodedWeights) {
   const auto input = stored.input(false);
   const Scores found = scores_of(*input, {0, 1, kRows}, queries);
   for (std::int64_t f = 0; f < kRows; ++f) {
-    const std::vector<float> row = vindex::measure::logical_row(*input, f);
+    const std::vector<float> row = vindex::statistics::logical_row(*input, f);
     double product = 0.0, square = 0.0;
     for (std::size_t i = 0; i < row.size(); ++i) {
       product += static_cast<double>(row[i]) * x[i];
@@ -190,7 +189,7 @@ TEST(FeatureScores, OfBlocksAreThoseOfTheirDecodedWeights) {
     }
     EXPECT_NEAR(found.scores[static_cast<std::size_t>(f)], product,
                 1e-6 * std::sqrt(square) * queries.norm(0));
-    const std::vector<float> column = vindex::measure::logical_column(*input, 100);
+    const std::vector<float> column = vindex::statistics::logical_column(*input, 100);
     EXPECT_EQ(column[static_cast<std::size_t>(f)], row[100]);
   }
 }
@@ -237,8 +236,8 @@ TEST(FeatureScores, OfStoredTypesAreThoseOfTheirDecodedWeightsToTheBit) {
   }
 }
 
-/// Bytes that pass by, as the engine gives them (engine/units/passing_bytes.hpp).
-class PassingInput final : public vindex::measure::MatrixInput {
+/// Bytes that pass by, as the engine gives them (engine/units/read_ahead_window.hpp).
+class PassingInput final : public MatrixInput {
  public:
   explicit PassingInput(const Stored& stored) : inner_(stored.input(false)) {}
   const vindex::decode::Encoding& encoding() const override { return inner_->encoding(); }
@@ -262,7 +261,7 @@ class PassingInput final : public vindex::measure::MatrixInput {
   std::int64_t next_ = 0, largest_ = 0;
 
  private:
-  std::unique_ptr<vindex::measure::MatrixInput> inner_;
+  std::unique_ptr<MatrixInput> inner_;
 };
 
 TEST(FeatureScores, OfRowsThatPassByAreAskedForByTheMebibyte) {
@@ -280,4 +279,4 @@ TEST(FeatureScores, OfRowsThatPassByAreAskedForByTheMebibyte) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::feature_scores_test
+}  // namespace vindex::statistics::feature_scores_test

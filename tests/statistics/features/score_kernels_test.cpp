@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::score_kernels_test {
+namespace vindex::statistics::score_kernels_test {
 namespace {
 
 using decode::SimdLevel;
@@ -184,4 +184,4 @@ TEST(ScoreKernels, ReadEveryCodeOfTwoBytes) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::score_kernels_test
+}  // namespace vindex::statistics::score_kernels_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace vindex::measure::layer_matching_test {
+namespace vindex::statistics::layer_matching_test {
 namespace {
 
 TEST(LayerMatching, DepthsAreEveryFivePercent) {
@@ -30,4 +30,4 @@ TEST(LayerMatching, OneLayerIsAtEveryDepthNoneAtNone) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::layer_matching_test
+}  // namespace vindex::statistics::layer_matching_test

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure::layer_statistics_test {
+namespace vindex::statistics::layer_statistics_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -166,4 +166,4 @@ TEST(LayerGroupsTest, WithoutADrawThereIsNoEstimate) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::layer_statistics_test
+}  // namespace vindex::statistics::layer_statistics_test

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::measure::stages_test {
+namespace vindex::statistics::stages_test {
 namespace {
 
 std::vector<Adjacent> chain(const std::vector<double>& values, double error) {
@@ -97,4 +97,4 @@ TEST(Stages, OneValueAndNone) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::stages_test
+}  // namespace vindex::statistics::stages_test

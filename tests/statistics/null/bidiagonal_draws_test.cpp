@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::bidiagonal_draws_test {
+namespace vindex::statistics::bidiagonal_draws_test {
 namespace {
 
 constexpr std::size_t kLanes = BidiagonalDraws::kLanes;
@@ -131,4 +131,4 @@ TEST(BidiagonalDraws, EveryLevelHasTheSameBits) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::bidiagonal_draws_test
+}  // namespace vindex::statistics::bidiagonal_draws_test

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure::finite_sample_test {
+namespace vindex::statistics::finite_sample_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -231,4 +231,4 @@ TEST(DrawnGroupTest, NothingDrawnIsNoGroup) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::finite_sample_test
+}  // namespace vindex::statistics::finite_sample_test

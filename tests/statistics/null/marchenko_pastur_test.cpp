@@ -6,7 +6,7 @@
 #include <numbers>
 #include <vector>
 
-namespace vindex::measure::marchenko_pastur_test {
+namespace vindex::statistics::marchenko_pastur_test {
 namespace {
 
 const std::vector<double> kAspects = {1e-6, 1e-4, 0.02, 2.0 / 7.0, 0.875, 4095.0 / 4096.0, 1.0};
@@ -95,4 +95,4 @@ TEST(MarchenkoPasturTest, AnglesRunFromEdgeToEdge) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::marchenko_pastur_test
+}  // namespace vindex::statistics::marchenko_pastur_test

@@ -14,9 +14,8 @@ extern "C" void dlasq1_(const int* size, double* diagonal, double* off_diagonal,
 namespace vindex::test {
 namespace {
 
-using measure::kVarAtK;
-using measure::Metric;
-using measure::MetricValues;
+using statistics::Metric;
+using statistics::MetricValues;
 
 double chi(std::int64_t freedom, std::mt19937_64& engine) {
   std::gamma_distribution<double> gamma(0.5 * static_cast<double>(freedom), 2.0);
@@ -29,7 +28,7 @@ std::vector<std::string> names() {
   for (const std::int32_t k : kVarAtK) {
     out.push_back("var_at_" + std::to_string(k));
   }
-  for (const measure::MetricRow& row : measure::metric_rows()) {
+  for (const statistics::MetricRow& row : statistics::metric_rows()) {
     if (row.has_null || row.metric == Metric::kMpOutliers ||
         row.metric == Metric::kMpLowerOutliers) {
       out.emplace_back(row.name);
@@ -63,7 +62,7 @@ double value_of(const MetricValues& values, const std::string& metric) {
       return values.var_at_k[i];
     }
   }
-  for (const measure::MetricRow& row : measure::metric_rows()) {
+  for (const statistics::MetricRow& row : statistics::metric_rows()) {
     if (metric == row.name) {
       return values[row.metric];
     }
@@ -82,15 +81,15 @@ std::vector<DrawnMean> drawn_means(std::int64_t rows, std::int64_t cols, std::in
   std::mt19937_64 engine(seed);
   std::vector<double> squares(out.size());
   for (std::int64_t draw = 1; draw <= draws; ++draw) {
-    measure::MatrixReport report;
-    report.status = measure::Status::kMeasured;
+    MatrixReport report;
+    report.status = MatrixStatus::kMeasured;
     report.sigma = noise_singular_values(p, n, engine);
     for (const double sigma : report.sigma) {
       report.moments.sum_squares += sigma * sigma;
     }
     std::string reason;
     const MetricValues values =
-        measure::derive_metrics(rows, cols, report, measure::Mode::kDefault, reason);
+        statistics::derive_metrics(rows, cols, report, SpectrumMode::kDefault, reason);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const double step = value_of(values, out[i].metric) - out[i].mean;
       out[i].mean += step / static_cast<double>(draw);

@@ -29,6 +29,6 @@ std::vector<DrawnMean> drawn_means(std::int64_t rows, std::int64_t cols, std::in
                                    std::uint64_t seed);
 
 /// The metric called as in DrawnMean; NaN where there is none.
-double value_of(const measure::MetricValues& values, const std::string& metric);
+double value_of(const statistics::MetricValues& values, const std::string& metric);
 
 }  // namespace vindex::test

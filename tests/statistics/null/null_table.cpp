@@ -120,7 +120,7 @@ std::string null_page(const std::vector<DrawnShape>& shapes) {
       "\n## Outliers of noise\n\nMean counts; they have no column of nulls.\n\n"
       "| shape | draws | `mp_outliers` | `mp_lower_outliers` |\n|---|---|---|---|\n";
   for (const DrawnShape& shape : shapes) {
-    const measure::MetricValues nulls = measure::null_metrics(shape.rows, shape.cols);
+    const statistics::MetricValues nulls = statistics::null_metrics(shape.rows, shape.cols);
     const std::string name = fmt::format("{} x {}", shape.rows, shape.cols);
     const bool is_drawn = is_null_drawn(shape);
     tables += fmt::format(

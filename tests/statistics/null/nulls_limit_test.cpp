@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure::nulls_limit_test {
+namespace vindex::statistics::nulls_limit_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -100,4 +100,4 @@ TEST(NullMetricsTest, FiguresOfTheContract) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::nulls_limit_test
+}  // namespace vindex::statistics::nulls_limit_test

@@ -20,7 +20,7 @@ extern "C" void dsyevd_(const char* job, const char* part, const int* size, doub
                         const int* stride, double* values, double* work, const int* work_size,
                         int* integers, const int* integers_size, int* info);
 
-namespace vindex::measure::nulls_test {
+namespace vindex::statistics::nulls_test {
 namespace {
 
 TEST(NullMetricsTest, ExactlyTheMetricsOfTheTableHaveOne) {
@@ -67,7 +67,7 @@ MatrixReport noise(int p, int n, std::uint32_t seed, const std::vector<double>& 
   dsyevd_("N", "L", &p, gram.data(), &p, values.data(), work.data(), &work_size, integers.data(),
           &integers_size, &info);
   EXPECT_EQ(info, 0);
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   for (auto value = values.rbegin(); value != values.rend(); ++value) {
     report.sigma.push_back(std::sqrt(std::max(0.0, *value)));
   }
@@ -214,8 +214,8 @@ TEST(NullTableTest, TheBidiagonalModelIsTheGaussianMatrix) {
   double squares = 0.0;
   for (std::uint32_t seed = 1; seed <= kDraws; ++seed) {
     std::string reason;
-    const double value = derive_metrics(kRows, kCols, noise(kRows, kCols, seed), Mode::kDefault,
-                                        reason)[Metric::kConditionNumber];
+    const double value = derive_metrics(kRows, kCols, noise(kRows, kCols, seed),
+                                        SpectrumMode::kDefault, reason)[Metric::kConditionNumber];
     sum += value;
     squares += value * value;
   }
@@ -304,7 +304,8 @@ TEST(NullMetricsTest, DrawnNoiseComesOutAsPredicted) {
     const MetricValues nulls = null_metrics(p, n);
     for (std::uint32_t seed = 1; seed <= 4; ++seed) {
       std::string reason;
-      const MetricValues values = derive_metrics(p, n, noise(p, n, seed), Mode::kDefault, reason);
+      const MetricValues values =
+          derive_metrics(p, n, noise(p, n, seed), SpectrumMode::kDefault, reason);
       EXPECT_EQ(reason, "");
       for (std::size_t i = 4; i < kVarAtK.size(); ++i) {  // k >= 16: the edge has averaged out
         EXPECT_NEAR(values.var_at_k[i] / nulls.var_at_k[i], 1.0, 0.01) << kVarAtK[i];
@@ -348,7 +349,7 @@ TEST(NullMetricsTest, DirectionsAboveTheThresholdAreOutliers) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::string reason;
     const MatrixReport report = noise(p, n, seed, strong);
-    const MetricValues values = derive_metrics(p, n, report, Mode::kDefault, reason);
+    const MetricValues values = derive_metrics(p, n, report, SpectrumMode::kDefault, reason);
     EXPECT_EQ(values[Metric::kMpOutliers], 3.0);
     EXPECT_EQ(values[Metric::kMpLowerOutliers], 0.0);
     EXPECT_NEAR(values[Metric::kMpScale], 1.0, 0.02) << "the bulk sets the scale";
@@ -358,7 +359,8 @@ TEST(NullMetricsTest, DirectionsAboveTheThresholdAreOutliers) {
       EXPECT_NEAR(report.sigma[i] * report.sigma[i] / predicted, 1.0, 0.1);
     }
     const MatrixReport hidden = noise(p, n, seed, {0.4, 0.4, 0.4});
-    EXPECT_EQ(derive_metrics(p, n, hidden, Mode::kDefault, reason)[Metric::kMpOutliers], 0.0);
+    EXPECT_EQ(derive_metrics(p, n, hidden, SpectrumMode::kDefault, reason)[Metric::kMpOutliers],
+              0.0);
   }
 }
 
@@ -389,4 +391,4 @@ TEST(NullCacheTest, ThreadsSeeTheSameEntries) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::nulls_test
+}  // namespace vindex::statistics::nulls_test

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::sign_flip_null_test {
+namespace vindex::statistics::sign_flip_null_test {
 namespace {
 
 SignFlipDraw drawn(double var_at_1, double stable_rank, double effective_rank, double outliers) {
@@ -148,7 +148,7 @@ TEST(SignFlipSummaryTest, DistanceIsTheRootOfTheJensenShannonDivergence) {
 }
 
 TEST(SignFlipCollectorTest, ADrawThatWasNotFoundIsNaNAndSpoilsTheMean) {
-  const SignFlipCollector collector(3, 40, Mode::kDefault);
+  const SignFlipCollector collector(3, 40, SpectrumMode::kDefault);
   SignFlipNull null;
   collector.add({3.0, 2.0, 1.0}, 14.0, null);
   EXPECT_NEAR(null.draws[0].var_at_k[0], 9.0 / 14.0, 1e-15);
@@ -168,4 +168,4 @@ TEST(NullNameTest, IsWhatTheCommandLineSays) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::sign_flip_null_test
+}  // namespace vindex::statistics::sign_flip_null_test

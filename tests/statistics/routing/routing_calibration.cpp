@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-namespace vindex::measure::testing {
+namespace vindex::statistics::testing {
 
 namespace {
 
@@ -195,4 +195,4 @@ std::vector<RoutingCase> documented_cases() {
           {"32, 4, 2 of 4 groups, softmax", largest_of_group, 32, 500, 0.0, 1.5}};
 }
 
-}  // namespace vindex::measure::testing
+}  // namespace vindex::statistics::testing

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure::testing {
+namespace vindex::statistics::testing {
 
 struct RoutingCase {
   std::string name;
@@ -33,4 +33,4 @@ std::vector<CalibratedStatistic> calibrate(const RoutingCase& routing, int repea
 /// What the docs' table holds.
 std::vector<RoutingCase> documented_cases();
 
-}  // namespace vindex::measure::testing
+}  // namespace vindex::statistics::testing

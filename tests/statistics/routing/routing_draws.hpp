@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure::testing {
+namespace vindex::statistics::testing {
 
 inline ChoiceLaw law_of(const RouterRule& rule, std::int64_t experts, double sd = 1.0) {
   return noise_router(rule, experts, 0.0, sd, 100).choice;
@@ -31,4 +31,4 @@ inline Summary summary(const std::vector<double>& values) {
   return out;
 }
 
-}  // namespace vindex::measure::testing
+}  // namespace vindex::statistics::testing

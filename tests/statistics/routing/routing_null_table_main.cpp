@@ -12,8 +12,8 @@
 
 namespace {
 
-using vindex::measure::testing::CalibratedStatistic;
-using vindex::measure::testing::RoutingCase;
+using vindex::statistics::testing::CalibratedStatistic;
+using vindex::statistics::testing::RoutingCase;
 
 /// One statistic over cases.
 struct Range {
@@ -44,7 +44,7 @@ void print_case(const RoutingCase& routing, const std::vector<CalibratedStatisti
 
 int main(int argc, char** argv) {
   const int layers = argc > 1 ? std::atoi(argv[1]) : 250;
-  const std::vector<RoutingCase> cases = vindex::measure::testing::documented_cases();
+  const std::vector<RoutingCase> cases = vindex::statistics::testing::documented_cases();
   std::vector<std::string> names;
   std::map<std::string, Range> ranges;
   for (std::size_t number = 0; number < cases.size(); ++number) {

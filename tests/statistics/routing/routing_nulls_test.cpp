@@ -17,7 +17,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure::routing_nulls_test {
+namespace vindex::statistics::routing_nulls_test {
 namespace {
 
 using testing::law_of;
@@ -288,4 +288,4 @@ TEST(RoutingNulls, FitRoutersWithoutPreference) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::routing_nulls_test
+}  // namespace vindex::statistics::routing_nulls_test

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::measure::routing_statistics_test {
+namespace vindex::statistics::routing_statistics_test {
 namespace {
 
 RoutedToken token_of(std::vector<std::int32_t> experts, std::vector<double> weights,
@@ -223,4 +223,4 @@ TEST(RoutingStatistics, SpreadOfLogitsIsAboutTheirTokens) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::routing_statistics_test
+}  // namespace vindex::statistics::routing_statistics_test

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure::token_router_test {
+namespace vindex::statistics::token_router_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -103,4 +103,4 @@ TEST(TokenRouter, RefusesRulesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::token_router_test
+}  // namespace vindex::statistics::token_router_test

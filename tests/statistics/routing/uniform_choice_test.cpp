@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure::uniform_choice_test {
+namespace vindex::statistics::uniform_choice_test {
 namespace {
 
 using testing::law_of;
@@ -137,4 +137,4 @@ TEST(UniformChoice, FollowsTheSpreadOfLogits) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::uniform_choice_test
+}  // namespace vindex::statistics::uniform_choice_test

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 TEST(RobustScaleTest, OneFarValueDoesNotMoveTheOthers) {
@@ -80,4 +80,4 @@ TEST(RobustScaleTest, OneGroupInTwentyHasAnOutlierByItsNearest) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -20,7 +20,7 @@ void print_ratio(double ratio) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  using namespace vindex::measure;
+  using namespace vindex::statistics;
   const int layers = count > 1 ? std::atoi(arguments[1]) : 40;
   const int samples = count > 2 ? std::atoi(arguments[2]) : 250;
   std::puts(

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -128,4 +128,4 @@ LawCoverage law_coverage(const SampleLaw& law, std::int64_t n, std::int64_t expe
   return out;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

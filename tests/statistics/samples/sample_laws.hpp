@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// Of figures between 1 and kLawHigh, as an effective rank.
 inline constexpr double kLawHigh = 512.0;
@@ -36,4 +36,4 @@ struct LawCoverage {
 LawCoverage law_coverage(const SampleLaw& law, std::int64_t n, std::int64_t experts, int layers,
                          int samples);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 namespace {
 
 TEST(SampleLawsTest, IntervalsHoldWhateverTheLaw) {
@@ -35,4 +35,4 @@ TEST(SampleLawsTest, IntervalsHoldWhateverTheLaw) {
 }
 
 }  // namespace
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

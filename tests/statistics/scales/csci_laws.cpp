@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 namespace {
 
@@ -86,4 +86,4 @@ CsciScores csci_scores(const CsciLaw& law, std::int64_t count, int sequences) {
           permuted.mean(), permuted.sd(), slope.sd()};
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 struct CsciLaw {
   const char* name = "";
@@ -24,4 +24,4 @@ struct CsciScores {
 };
 CsciScores csci_scores(const CsciLaw& law, std::int64_t count, int sequences);
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 int main(int count, char** arguments) {
-  using namespace vindex::measure;
+  using namespace vindex::statistics;
   const std::int64_t weights = count > 1 ? std::atoll(arguments[1]) : 120'000;
   const int sequences = count > 2 ? std::atoi(arguments[2]) : 100;
   std::puts(

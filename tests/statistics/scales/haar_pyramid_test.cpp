@@ -16,7 +16,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::haar_pyramid_test {
+namespace vindex::statistics::haar_pyramid_test {
 namespace {
 
 std::vector<float> normal(std::size_t count, std::uint64_t seed, double scale = 0.02) {
@@ -422,4 +422,4 @@ TEST(PermutedScales, LongSequencesAreSampledOnceInEveryStretch) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::haar_pyramid_test
+}  // namespace vindex::statistics::haar_pyramid_test

@@ -1,5 +1,6 @@
 // What back ends share around the judgement, by hand: eigenvalues to singular values, the tail of a
 // spectrum, what sign flips and vectors begin with, what is refused, what makes a batch.
+#include "statistics/null/sign_flip_null.hpp"
 #include "statistics/spectrum/judgement.hpp"
 
 #include <gtest/gtest.h>
@@ -8,14 +9,14 @@
 #include <limits>
 #include <vector>
 
-namespace vindex::measure::findings_test {
+namespace vindex::statistics::findings_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Findings, SignFlipsAndVectorsBeginWithWhatIsMeasured) {
   MeasureOptions options;
-  const SignFlipCollector collector(2, 3, Mode::kDefault);
+  const SignFlipCollector collector(2, 3, SpectrumMode::kDefault);
   MatrixReport report;
   EXPECT_FALSE(begin_draws(options, collector, report));
   EXPECT_FALSE(begin_vectors(options, report));
@@ -25,7 +26,7 @@ TEST(Findings, SignFlipsAndVectorsBeginWithWhatIsMeasured) {
   EXPECT_FALSE(begin_vectors(options, report));
   EXPECT_FALSE(report.sign_flip.has_value());
   EXPECT_FALSE(report.vectors.has_value());
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   report.sigma = {0.0, 0.0};
   EXPECT_FALSE(begin_draws(options, collector, report)) << "zero";
   EXPECT_FALSE(begin_vectors(options, report));
@@ -63,12 +64,12 @@ TEST(Findings, InputsAreRefusedForOneReason) {
   EXPECT_FALSE(is_refused(*make_memory_input(matrix), report));
   matrix.cols = 0;
   EXPECT_TRUE(is_refused(*make_memory_input(matrix), report));
-  EXPECT_EQ(report.status, Status::kFailed);
+  EXPECT_EQ(report.status, MatrixStatus::kFailed);
   EXPECT_EQ(report.reason, "the matrix is empty");
   encoding.scheme = decode::Scheme::kUnsupported;
   encoding.label = "MYSTERY";
   EXPECT_TRUE(is_refused(*make_memory_input(matrix), report));
-  EXPECT_EQ(report.status, Status::kUnsupported);
+  EXPECT_EQ(report.status, MatrixStatus::kUnsupported);
   EXPECT_EQ(report.reason, "encoding MYSTERY cannot be decoded");
 }
 
@@ -91,8 +92,8 @@ TEST(Findings, OneKindIsOneShapeOrientationAndEncoding) {
   EXPECT_FALSE(is_same_kind(*first, *input(half, 4, 6, true)));
 }
 
-Finding taken(const RawSpectrum& raw) {
-  Finding found;
+StepResult taken(const RawSpectrum& raw) {
+  StepResult found;
   take_eigenvalues(raw, found);
   return found;
 }
@@ -115,18 +116,18 @@ TEST(Eigenvalues, ExponentsOfEitherParityAndSign) {
 
 TEST(Eigenvalues, ZeroRowsBecomeExactZerosAndHideNoNegative) {
   const std::vector<double> noise = {4.0, 1e-17, -2e-17, 1e-3};
-  const Finding found = taken({.eigenvalues = noise, .zero_rows = 2});
+  const StepResult found = taken({.eigenvalues = noise, .zero_rows = 2});
   EXPECT_EQ(found.sigma[0], 2.0);
   EXPECT_EQ(found.sigma[2], 0.0);
   EXPECT_EQ(found.sigma[3], 0.0);
   EXPECT_FALSE(found.negative);
   EXPECT_EQ(found.zero_rows, 2);
   const std::vector<double> below = {4.0, 0.0, -1e-9};
-  const Finding bad = taken({.eigenvalues = below, .zero_rows = 1});
+  const StepResult bad = taken({.eigenvalues = below, .zero_rows = 1});
   EXPECT_TRUE(bad.negative);
   EXPECT_EQ(bad.sigma, (std::vector<double>{2.0, 0.0, 0.0}));
   const std::vector<double> rest = {1.0, 4.0};
-  const Finding without = taken({.eigenvalues = rest, .left_out = 2});
+  const StepResult without = taken({.eigenvalues = rest, .left_out = 2});
   EXPECT_EQ(without.sigma, (std::vector<double>{2.0, 1.0, 0.0, 0.0}));
   EXPECT_EQ(without.zero_rows, 2);
 }
@@ -139,4 +140,4 @@ TEST(Eigenvalues, FailureAndNotANumberGiveNothing) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::findings_test
+}  // namespace vindex::statistics::findings_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace vindex::measure::informative_k_test {
+namespace vindex::statistics::informative_k_test {
 namespace {
 
 using MaybeK = std::optional<std::int32_t>;
@@ -66,4 +66,4 @@ TEST(InformativeKTest, OneKForGroupsThatAreNear) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::informative_k_test
+}  // namespace vindex::statistics::informative_k_test

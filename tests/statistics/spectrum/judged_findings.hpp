@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 /// What a sound step finds in a matrix with these singular values, by a Gram whose entries are
 /// rounded by `entry` in units of s_1^2.
-inline Finding found_with(const std::vector<double>& sigma, double entry = 0.0) {
-  Finding found;
+inline StepResult found_with(const std::vector<double>& sigma, double entry = 0.0) {
+  StepResult found;
   found.sigma = sigma;
   found.moments.count = 1;
   found.moments.max = 1.0;
@@ -26,19 +26,20 @@ inline Finding found_with(const std::vector<double>& sigma, double entry = 0.0) 
   return found;
 }
 
-inline Situation at(Step step, Mode mode, bool escalate = true, std::int64_t p = 2) {
+inline StepContext at(Step step, SpectrumMode mode, bool escalate = true, std::int64_t p = 2) {
   return {.step = step,
           .rows = p,
           .cols = 10 * p,
           .mode = mode,
           .escalate = escalate,
-          .is_strict = mode == Mode::kStrict,
+          .is_strict = mode == SpectrumMode::kStrict,
           .sum_terms = 100.0};
 }
-inline Situation with_tail(Situation situation, std::int64_t most, Step before = Step::kGram32) {
+inline StepContext with_tail(StepContext situation, std::int64_t most,
+                             Step before = Step::kGram32) {
   situation.max_tail_values = most;
   situation.before = before;
   return situation;
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

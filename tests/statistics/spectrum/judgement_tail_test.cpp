@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace vindex::measure::judgement_tail_test {
+namespace vindex::statistics::judgement_tail_test {
 namespace {
 
 /// 64 values well above, of which more is promised, and these.
@@ -36,10 +36,10 @@ TEST(Judgement, DefaultAsksForMoreWhereAValueIsKnownTooBadly) {
                          {{1e-4, 3e-5}, 2},
                          {{0.05, 0.0}, 1}}) {
     SCOPED_TRACE(row.sigma.back());
-    const Finding found = found_with(above(row.sigma), kEntry);
-    const Situation situation = at(Step::kGram32, Mode::kDefault, true, kP);
+    const StepResult found = found_with(above(row.sigma), kEntry);
+    const StepContext situation = at(Step::kGram32, SpectrumMode::kDefault, true, kP);
     MatrixReport report;
-    Verdict verdict = judge(found, situation, report);
+    NextStep verdict = judge(found, situation, report);
     EXPECT_EQ(verdict.next, row.lost > 0 ? std::optional(Step::kGram64) : std::nullopt);
     EXPECT_EQ(report.escalated, row.lost > 0);
     EXPECT_GT(report.sigma_error, 0.0);
@@ -53,17 +53,19 @@ TEST(Judgement, DefaultAsksForMoreWhereAValueIsKnownTooBadly) {
   }
   // A modest condition is promised less.
   MatrixReport report;
-  const Finding modest = found_with(above({0.05, 0.011}), 1e-8);
-  EXPECT_EQ(judge(modest, at(Step::kGram32, Mode::kDefault, true, kP), report).next, std::nullopt);
-  const Finding beyond = found_with(above({0.05, 0.009}), 1e-8);
-  EXPECT_EQ(judge(beyond, at(Step::kGram32, Mode::kDefault, true, kP), report).next, Step::kGram64);
+  const StepResult modest = found_with(above({0.05, 0.011}), 1e-8);
+  EXPECT_EQ(judge(modest, at(Step::kGram32, SpectrumMode::kDefault, true, kP), report).next,
+            std::nullopt);
+  const StepResult beyond = found_with(above({0.05, 0.009}), 1e-8);
+  EXPECT_EQ(judge(beyond, at(Step::kGram32, SpectrumMode::kDefault, true, kP), report).next,
+            Step::kGram64);
 }
 
 TEST(Judgement, AValueAtTheThresholdOfTheRankIsDecided) {
   // n = 1000: the threshold is 1000 * 2^-23, and a value there is known to 4e-11 of s_1.
   const double threshold = 1000.0 * 0x1p-23;
   MatrixReport report;
-  Situation situation = with_tail(at(Step::kGram64, Mode::kDefault, true, 3), 1);
+  StepContext situation = with_tail(at(Step::kGram64, SpectrumMode::kDefault, true, 3), 1);
   situation.cols = 1000;
   const auto next_of = [&](double value, double entry) {
     return judge(found_with({1.0, 0.5, value}, entry), situation, report).next;
@@ -73,11 +75,11 @@ TEST(Judgement, AValueAtTheThresholdOfTheRankIsDecided) {
 }
 
 TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
-  Finding found = found_with(above({0.05, 1e-4}), 1e-10);
+  StepResult found = found_with(above({0.05, 1e-4}), 1e-10);
   for (const Step before : {Step::kGram32, Step::kGram64}) {
     for (const bool escalate : {true, false}) {
-      const Situation situation =
-          with_tail(at(Step::kTail, Mode::kDefault, escalate, kP), 1, before);
+      const StepContext situation =
+          with_tail(at(Step::kTail, SpectrumMode::kDefault, escalate, kP), 1, before);
       MatrixReport report;
       found.tail_errors = {1e-6};
       EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
@@ -97,8 +99,8 @@ TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
     }
   }
   // What lies below 4e-5 s_1 must be known as in `strict`.
-  Finding tiny = found_with(above({0.05, 1e-5}), 1e-10);
-  const Situation situation = with_tail(at(Step::kTail, Mode::kDefault, true, kP), 1);
+  StepResult tiny = found_with(above({0.05, 1e-5}), 1e-10);
+  const StepContext situation = with_tail(at(Step::kTail, SpectrumMode::kDefault, true, kP), 1);
   MatrixReport report;
   tiny.tail_errors = {1e-9};
   EXPECT_EQ(judge(tiny, situation, report).next, Step::kGram64);
@@ -113,7 +115,7 @@ TEST(Judgement, TheFirstValuesAndThoseAboveAHundredthArePromisedMore) {
   MatrixReport report;
   const auto next_of = [&](const std::vector<double>& sigma, double entry) {
     return judge(found_with(sigma, entry),
-                 with_tail(at(Step::kGram32, Mode::kDefault, true,
+                 with_tail(at(Step::kGram32, SpectrumMode::kDefault, true,
                               static_cast<std::int64_t>(sigma.size())),
                            8),
                  report)
@@ -132,11 +134,11 @@ TEST(Judgement, QrFollowsAtOnceWhereAFloat64GramIsSeenToHoldNoMore) {
   const auto p = static_cast<std::int64_t>(three.size());
   const auto next_of = [&](const std::vector<double>& sigma, double entry, bool has_float64_sums,
                            std::int64_t most) {
-    Finding found = found_with(sigma, entry);
+    StepResult found = found_with(sigma, entry);
     found.has_float64_sums = has_float64_sums;
     MatrixReport report;
-    const Verdict verdict =
-        judge(found, with_tail(at(Step::kGram32, Mode::kDefault, true, p), most), report);
+    const NextStep verdict =
+        judge(found, with_tail(at(Step::kGram32, SpectrumMode::kDefault, true, p), most), report);
     EXPECT_EQ(report.escalated, verdict.next == Step::kQr || verdict.next == Step::kGram64);
     if (verdict.next == Step::kQr) {
       EXPECT_EQ(verdict.lost, 3);
@@ -155,17 +157,18 @@ TEST(Judgement, QrFollowsAtOnceWhereAFloat64GramIsSeenToHoldNoMore) {
   // Of one whose back end has no tail, QR of few values is the cheaper one behind kGram64.
   EXPECT_EQ(next_of(three, kEntry, true, 0), Step::kGram64);
   // Lines that are zero are no lost values.
-  Finding found = found_with(above({0.05, 1e-6, 0.0, 0.0}), kEntry);
+  StepResult found = found_with(above({0.05, 1e-6, 0.0, 0.0}), kEntry);
   found.has_float64_sums = true;
   found.zero_rows = 2;
   MatrixReport report;
-  EXPECT_EQ(judge(found, with_tail(at(Step::kGram32, Mode::kDefault, true, p), 2), report).next,
-            Step::kGram64);
+  EXPECT_EQ(
+      judge(found, with_tail(at(Step::kGram32, SpectrumMode::kDefault, true, p), 2), report).next,
+      Step::kGram64);
 }
 
 TEST(Judgement, QrOfTheLastValuesAnswersForTheOthersAsTheirGramDoes) {
-  Finding found = found_with({20.0, 5.0, 1e-3}, 1e-12);
-  const Situation situation = at(Step::kQr, Mode::kDefault, true, 3);
+  StepResult found = found_with({20.0, 5.0, 1e-3}, 1e-12);
+  const StepContext situation = at(Step::kQr, SpectrumMode::kDefault, true, 3);
   MatrixReport report;
   EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
   EXPECT_LT(report.sigma_error, 1e-13) << "all its own";
@@ -175,22 +178,22 @@ TEST(Judgement, QrOfTheLastValuesAnswersForTheOthersAsTheirGramDoes) {
 }
 
 TEST(Judgement, StrictTakesATailBeforeQr) {
-  const Situation strict = with_tail(at(Step::kGram64, Mode::kStrict), 1);
+  const StepContext strict = with_tail(at(Step::kGram64, SpectrumMode::kStrict), 1);
   MatrixReport report;
-  const Verdict verdict = judge(found_with({20.0, 0.99}), strict, report);
+  const NextStep verdict = judge(found_with({20.0, 0.99}), strict, report);
   EXPECT_EQ(verdict.next, Step::kTail);
   EXPECT_EQ(verdict.lost, 1);
-  Finding tail = found_with({20.0, 0.99});
+  StepResult tail = found_with({20.0, 0.99});
   tail.tail_errors = {1e-14};
-  const Situation after = with_tail(at(Step::kTail, Mode::kStrict), 1, Step::kGram64);
+  const StepContext after = with_tail(at(Step::kTail, SpectrumMode::kStrict), 1, Step::kGram64);
   EXPECT_EQ(judge(tail, after, report).next, std::nullopt);
   tail.tail_errors = {1e-9};
   EXPECT_EQ(judge(tail, after, report).next, Step::kQr);
   EXPECT_FALSE(report.escalated);
-  Finding dead = found_with({20.0, 19.0, 1e-3, 0.0});
+  StepResult dead = found_with({20.0, 19.0, 1e-3, 0.0});
   dead.zero_rows = 1;
   EXPECT_EQ(judge(dead, strict, report).next, Step::kQr) << "a tail has no exact zeros";
 }
 
 }  // namespace
-}  // namespace vindex::measure::judgement_tail_test
+}  // namespace vindex::statistics::judgement_tail_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure::judgement_test {
+namespace vindex::statistics::judgement_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -34,12 +34,13 @@ SpectrumBounds bounds_of_width(double share, double width) {
 }
 
 TEST(Judgement, ASoundSpectrumIsKeptWithItsChecks) {
-  const Finding found = found_with({15.0, 1.0});
+  const StepResult found = found_with({15.0, 1.0});
   for (const Step step : kFullSteps) {
     for (const bool escalate : {true, false}) {
       MatrixReport report;
-      EXPECT_EQ(judge(found, at(step, Mode::kDefault, escalate), report).next, std::nullopt);
-      EXPECT_EQ(report.status, Status::kMeasured);
+      EXPECT_EQ(judge(found, at(step, SpectrumMode::kDefault, escalate), report).next,
+                std::nullopt);
+      EXPECT_EQ(report.status, MatrixStatus::kMeasured);
       EXPECT_EQ(report.reason, "");
       EXPECT_EQ(report.method, "some method");
       EXPECT_EQ(report.sigma, found.sigma);
@@ -53,13 +54,14 @@ TEST(Judgement, ASoundSpectrumIsKeptWithItsChecks) {
 }
 
 TEST(Judgement, WhatIsNotFiniteIsToldAtOnceAndNeverEscalated) {
-  Finding found = found_with({5.0, 1.0});
+  StepResult found = found_with({5.0, 1.0});
   found.moments.nonfinite = 3;
   for (const Step step : kAllSteps) {
-    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       MatrixReport report;
       EXPECT_EQ(judge(found, at(step, mode), report).next, std::nullopt);
-      EXPECT_EQ(report.status, Status::kNotFinite);
+      EXPECT_EQ(report.status, MatrixStatus::kNotFinite);
       EXPECT_EQ(report.reason, "3 weights are not finite");
       EXPECT_TRUE(report.sigma.empty());
       EXPECT_TRUE(std::isnan(report.gram_norm_squared));
@@ -71,15 +73,16 @@ TEST(Judgement, WhatIsNotFiniteIsToldAtOnceAndNeverEscalated) {
 }
 
 TEST(Judgement, AZeroMatrixIsMeasuredWithAsManyZerosAsItsModeKeeps) {
-  Finding found;
+  StepResult found;
   found.method = "some method";
   for (const Step step : kAllSteps) {
-    for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+    for (const SpectrumMode mode :
+         {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       MatrixReport report;
       EXPECT_EQ(judge(found, at(step, mode, true, 100), report).next, std::nullopt);
-      EXPECT_EQ(report.status, Status::kMeasured);
+      EXPECT_EQ(report.status, MatrixStatus::kMeasured);
       EXPECT_EQ(report.reason, "zero matrix");
-      EXPECT_EQ(report.sigma, std::vector<double>(mode == Mode::kFast ? 64 : 100, 0.0));
+      EXPECT_EQ(report.sigma, std::vector<double>(mode == SpectrumMode::kFast ? 64 : 100, 0.0));
       EXPECT_TRUE(std::isnan(report.check_trace));
       EXPECT_FALSE(report.bounds.has_value());
       EXPECT_FALSE(report.escalated);
@@ -90,54 +93,54 @@ TEST(Judgement, AZeroMatrixIsMeasuredWithAsManyZerosAsItsModeKeeps) {
 TEST(Judgement, WhatDidNotConvergeGoesOneStepOnWhileThereIsOne) {
   struct Row {
     Step step;
-    Mode mode;
+    SpectrumMode mode;
     std::optional<Step> next;
   };
-  Finding lost = found_with({5.0, 1.0});
+  StepResult lost = found_with({5.0, 1.0});
   lost.sigma.clear();
-  for (const Row& row : {Row{Step::kTop, Mode::kFast, Step::kGram64},
-                         {Step::kGram64, Mode::kFast, Step::kQr},
-                         {Step::kGram32, Mode::kDefault, Step::kGram64},
-                         {Step::kGram64, Mode::kDefault, Step::kQr},
-                         {Step::kGram64, Mode::kStrict, Step::kQr},
-                         {Step::kQr, Mode::kFast, std::nullopt},
-                         {Step::kQr, Mode::kDefault, std::nullopt},
-                         {Step::kQr, Mode::kStrict, std::nullopt}}) {
+  for (const Row& row : {Row{Step::kTop, SpectrumMode::kFast, Step::kGram64},
+                         {Step::kGram64, SpectrumMode::kFast, Step::kQr},
+                         {Step::kGram32, SpectrumMode::kDefault, Step::kGram64},
+                         {Step::kGram64, SpectrumMode::kDefault, Step::kQr},
+                         {Step::kGram64, SpectrumMode::kStrict, Step::kQr},
+                         {Step::kQr, SpectrumMode::kFast, std::nullopt},
+                         {Step::kQr, SpectrumMode::kDefault, std::nullopt},
+                         {Step::kQr, SpectrumMode::kStrict, std::nullopt}}) {
     for (const bool escalate : {true, false}) {
       MatrixReport report;
-      const Verdict verdict = judge(lost, at(row.step, row.mode, escalate), report);
-      const bool goes_on = escalate || row.mode == Mode::kStrict;
+      const NextStep verdict = judge(lost, at(row.step, row.mode, escalate), report);
+      const bool goes_on = escalate || row.mode == SpectrumMode::kStrict;
       EXPECT_EQ(verdict.next, goes_on ? row.next : std::nullopt);
       EXPECT_EQ(verdict.lost, 0) << "no value is good";
-      EXPECT_EQ(report.status, Status::kNotConverged);
+      EXPECT_EQ(report.status, MatrixStatus::kNotConverged);
       EXPECT_EQ(report.reason, "the eigenvalue iteration did not converge");
-      EXPECT_EQ(report.escalated, verdict.next.has_value() && row.mode != Mode::kStrict);
+      EXPECT_EQ(report.escalated, verdict.next.has_value() && row.mode != SpectrumMode::kStrict);
       EXPECT_FALSE(report.bounds.has_value());
     }
   }
 }
 
 TEST(Judgement, DefaultDoubtsAGramByItsChecks) {
-  const auto next_of = [](const Finding& found, bool escalate, MatrixReport& report) {
+  const auto next_of = [](const StepResult& found, bool escalate, MatrixReport& report) {
     report = {};
-    return judge(found, at(Step::kGram32, Mode::kDefault, escalate), report).next;
+    return judge(found, at(Step::kGram32, SpectrumMode::kDefault, escalate), report).next;
   };
-  Finding trace = found_with({5.0, 1.0});
+  StepResult trace = found_with({5.0, 1.0});
   trace.moments.sum_squares *= 1.00001;
-  Finding norm = found_with({5.0, 1.0});
+  StepResult norm = found_with({5.0, 1.0});
   norm.gram_norm_squared *= 1.00001;
-  for (const Finding& doubtful : {trace, norm}) {
+  for (const StepResult& doubtful : {trace, norm}) {
     MatrixReport report;
     EXPECT_EQ(next_of(doubtful, true, report), Step::kGram64);
     EXPECT_TRUE(report.escalated);
     EXPECT_EQ(next_of(doubtful, false, report), std::nullopt);
     EXPECT_FALSE(report.escalated);
     EXPECT_FALSE(report.tail_reliable);
-    EXPECT_EQ(report.status, Status::kMeasured);
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured);
     EXPECT_EQ(report.sigma, doubtful.sigma);
   }
   MatrixReport report;
-  Finding without_gram = found_with({5.0, 1.0});
+  StepResult without_gram = found_with({5.0, 1.0});
   without_gram.gram_norm_squared = kNaN;
   EXPECT_EQ(next_of(without_gram, true, report), std::nullopt) << "a check that is not made";
   EXPECT_TRUE(std::isnan(report.check_gram));
@@ -149,13 +152,14 @@ TEST(Judgement, FastOfAFloat32SpectrumIsBoundedByItsRounding) {
     sigma.push_back(1.0 / std::sqrt(1.0 + 0.01 * i));
   }
   for (const double entry : {1e-9, 1e-6}) {
-    const Finding found = found_with(sigma, entry);
+    const StepResult found = found_with(sigma, entry);
     MatrixReport report;
     const bool is_good = entry < 1e-8;
-    EXPECT_EQ(judge(found, at(Step::kGram32, Mode::kFast, true, 600), report).next,
+    EXPECT_EQ(judge(found, at(Step::kGram32, SpectrumMode::kFast, true, 600), report).next,
               is_good ? std::nullopt : std::optional(Step::kGram64));
     report = {};
-    EXPECT_EQ(judge(found, at(Step::kGram32, Mode::kFast, false, 600), report).next, std::nullopt);
+    EXPECT_EQ(judge(found, at(Step::kGram32, SpectrumMode::kFast, false, 600), report).next,
+              std::nullopt);
     EXPECT_EQ(report.reason, is_good ? "" : "bounds not proved to 1e-5");
     EXPECT_EQ(report.sigma.size(), 64U);
     ASSERT_TRUE(report.bounds.has_value());
@@ -166,7 +170,7 @@ TEST(Judgement, FastOfAFloat32SpectrumIsBoundedByItsRounding) {
 }
 
 TEST(Judgement, FastOfTheLargestValuesAloneIsKeptByTheirOwnBounds) {
-  Finding found = found_with(std::vector<double>(64, 2.0));
+  StepResult found = found_with(std::vector<double>(64, 2.0));
   found.moments.sum_squares *= 4.0;  // others hold the rest
   found.top_errors.assign(64, 4e-3);
   for (const double width : {5e-6, 2e-5}) {
@@ -174,7 +178,7 @@ TEST(Judgement, FastOfTheLargestValuesAloneIsKeptByTheirOwnBounds) {
       found.bounds = bounds_of_width(0.25, width);
       const bool is_good = width < 1e-5;
       MatrixReport report;
-      EXPECT_EQ(judge(found, at(Step::kGram32, Mode::kFast, escalate, 600), report).next,
+      EXPECT_EQ(judge(found, at(Step::kGram32, SpectrumMode::kFast, escalate, 600), report).next,
                 is_good || !escalate ? std::nullopt : std::optional(Step::kGram64));
       EXPECT_EQ(report.escalated, !is_good && escalate);
       EXPECT_NEAR(report.sigma_error, 1e-3, 1e-6) << "of s, from that of s^2";
@@ -191,30 +195,30 @@ TEST(Judgement, FastOfTheLargestValuesAloneIsKeptByTheirOwnBounds) {
 }
 
 TEST(Judgement, AFloat64GramHoldsConditionsUpToTenTimesTheSize) {
-  const auto verdict_of = [](const Finding& found, const Situation& situation) {
+  const auto verdict_of = [](const StepResult& found, const StepContext& situation) {
     MatrixReport report;
     return judge(found, situation, report);
   };
-  const Situation strict = at(Step::kGram64, Mode::kStrict);
+  const StepContext strict = at(Step::kGram64, SpectrumMode::kStrict);
   EXPECT_EQ(verdict_of(found_with({20.0, 1.3}), strict).next, std::nullopt);
   EXPECT_EQ(verdict_of(found_with({20.0, 0.99}), strict).next, Step::kQr);
   EXPECT_EQ(verdict_of(found_with({20.0, 0.99}), strict).lost, 1);
-  Finding negative = found_with({20.0, 5.0});
+  StepResult negative = found_with({20.0, 5.0});
   negative.negative = true;
   EXPECT_EQ(verdict_of(negative, strict).next, Step::kQr);
-  Finding dead = found_with({20.0, 19.0, 0.0});
+  StepResult dead = found_with({20.0, 19.0, 0.0});
   EXPECT_EQ(verdict_of(dead, strict).next, Step::kQr);
   dead.zero_rows = 1;
   EXPECT_EQ(verdict_of(dead, strict).next, std::nullopt) << "an exact zero is no condition";
   // Four values: the Gram holds down to s_1/40, and what lies below twice that is found again.
   EXPECT_EQ(verdict_of(found_with({40.0, 2.5, 1.5, 0.5}), strict).lost, 2);
   // With an alarm none of the values can be trusted.
-  Finding alarmed = found_with({40.0, 2.5, 1.5, 0.5});
+  StepResult alarmed = found_with({40.0, 2.5, 1.5, 0.5});
   alarmed.moments.sum_squares *= 1.001;
   EXPECT_EQ(verdict_of(alarmed, strict).next, Step::kQr);
   EXPECT_EQ(verdict_of(alarmed, strict).lost, 0);
   // `fast` has no tail to lose.
-  EXPECT_EQ(verdict_of(found_with({20.0, 1e-9}), at(Step::kGram64, Mode::kFast)).next,
+  EXPECT_EQ(verdict_of(found_with({20.0, 1e-9}), at(Step::kGram64, SpectrumMode::kFast)).next,
             std::nullopt);
 }
 
@@ -225,15 +229,15 @@ TEST(Judgement, StrictTakesNoGramWhoseStatedErrorExceedsThePromise) {
   constexpr double kEps64 = 0x1p-52;
   std::vector<double> sigma(kP, 1.0);
   std::fill(sigma.begin() + 300, sigma.end(), 1.0 / (7.0 * kP));
-  const Situation strict = at(Step::kGram64, Mode::kStrict, true, kP);
+  const StepContext strict = at(Step::kGram64, SpectrumMode::kStrict, true, kP);
   for (const double entry : {0.01 * kEps64, 0.2 * kEps64}) {
-    const Finding found = found_with(sigma, entry);
+    const StepResult found = found_with(sigma, entry);
     const std::vector<double> errors = sigma_errors(found, strict);
     const double worst = *std::max_element(errors.begin(), errors.end());
     const bool is_held = worst <= 50.0 * kP * kEps64;
     EXPECT_EQ(is_held, entry < 0.1 * kEps64) << worst;
     MatrixReport report;
-    const Verdict verdict = judge(found, strict, report);
+    const NextStep verdict = judge(found, strict, report);
     EXPECT_EQ(verdict.next, is_held ? std::nullopt : std::optional(Step::kQr));
     EXPECT_EQ(verdict.lost, is_held ? 0 : 300);
     EXPECT_EQ(judge_draw(found, strict).next, verdict.next);
@@ -241,23 +245,24 @@ TEST(Judgement, StrictTakesNoGramWhoseStatedErrorExceedsThePromise) {
 }
 
 TEST(Judgement, OnlyALeftRouteCountsAsEscalated) {
-  const Finding beyond = found_with({20.0, 1e-9}, 1e-17);
+  const StepResult beyond = found_with({20.0, 1e-9}, 1e-17);
   MatrixReport report;
-  EXPECT_EQ(judge(beyond, at(Step::kGram64, Mode::kStrict, false), report).next, Step::kQr)
+  EXPECT_EQ(judge(beyond, at(Step::kGram64, SpectrumMode::kStrict, false), report).next, Step::kQr)
       << "QR is a part of strict, also with --no-escalate";
   EXPECT_FALSE(report.escalated);
   // A back end whose `default` begins in float64.
-  EXPECT_EQ(judge(beyond, at(Step::kGram64, Mode::kDefault), report).next, Step::kQr);
+  EXPECT_EQ(judge(beyond, at(Step::kGram64, SpectrumMode::kDefault), report).next, Step::kQr);
   EXPECT_TRUE(report.escalated);
   report = {};
-  EXPECT_EQ(judge(beyond, at(Step::kGram64, Mode::kDefault, false), report).next, std::nullopt);
+  EXPECT_EQ(judge(beyond, at(Step::kGram64, SpectrumMode::kDefault, false), report).next,
+            std::nullopt);
   EXPECT_FALSE(report.escalated);
   EXPECT_FALSE(report.tail_reliable);
   // What was escalated stays so to the end, and QR is the end.
   report = {};
-  (void)judge(beyond, at(Step::kGram32, Mode::kDefault), report);
-  (void)judge(beyond, at(Step::kGram64, Mode::kDefault), report);
-  EXPECT_EQ(judge(beyond, at(Step::kQr, Mode::kDefault), report).next, std::nullopt);
+  (void)judge(beyond, at(Step::kGram32, SpectrumMode::kDefault), report);
+  (void)judge(beyond, at(Step::kGram64, SpectrumMode::kDefault), report);
+  EXPECT_EQ(judge(beyond, at(Step::kQr, SpectrumMode::kDefault), report).next, std::nullopt);
   EXPECT_TRUE(report.escalated);
   EXPECT_TRUE(report.tail_reliable);
   EXPECT_EQ(report.sigma, beyond.sigma);
@@ -265,12 +270,13 @@ TEST(Judgement, OnlyALeftRouteCountsAsEscalated) {
 
 TEST(Judgement, FastByIterationKeepsItsBoundsOrTakesTheWholeSpectrum) {
   const std::vector<double> top(64, 1.0);
-  Finding found = found_with(top);
+  StepResult found = found_with(top);
   found.moments.sum_squares = 200.0;
   found.bounds = bounds_of_width(0.005, 0.9e-5);
   for (const bool escalate : {true, false}) {
     MatrixReport report;
-    EXPECT_EQ(judge(found, at(Step::kTop, Mode::kFast, escalate, 600), report).next, std::nullopt);
+    EXPECT_EQ(judge(found, at(Step::kTop, SpectrumMode::kFast, escalate, 600), report).next,
+              std::nullopt);
     ASSERT_TRUE(report.bounds.has_value());
     EXPECT_EQ(report.bounds->var_at_k_lower[0], 0.005);
     EXPECT_EQ(report.reason, "");
@@ -280,12 +286,14 @@ TEST(Judgement, FastByIterationKeepsItsBoundsOrTakesTheWholeSpectrum) {
   for (const SpectrumBounds& wide : {bounds_of_width(0.005, 1.1e-5), unproved_bounds()}) {
     found.bounds = wide;
     MatrixReport report;
-    EXPECT_EQ(judge(found, at(Step::kTop, Mode::kFast, true, 600), report).next, Step::kGram64);
+    EXPECT_EQ(judge(found, at(Step::kTop, SpectrumMode::kFast, true, 600), report).next,
+              Step::kGram64);
     EXPECT_TRUE(report.escalated);
     EXPECT_FALSE(report.bounds.has_value());
     report = {};
-    EXPECT_EQ(judge(found, at(Step::kTop, Mode::kFast, false, 600), report).next, std::nullopt);
-    EXPECT_EQ(report.status, Status::kMeasured);
+    EXPECT_EQ(judge(found, at(Step::kTop, SpectrumMode::kFast, false, 600), report).next,
+              std::nullopt);
+    EXPECT_EQ(report.status, MatrixStatus::kMeasured);
     EXPECT_EQ(report.reason, "bounds not proved to 1e-5");
     EXPECT_EQ(report.sigma, top);
     EXPECT_FALSE(report.tail_reliable);
@@ -300,10 +308,10 @@ TEST(Judgement, FastOfAWholeSpectrumKeepsSixtyFourValuesBetweenBounds) {
       for (std::size_t i = 0; i < p; ++i) {
         sigma[i] = 1.0 / std::sqrt(1.0 + static_cast<double>(i));
       }
-      const Finding found = found_with(sigma);
+      const StepResult found = found_with(sigma);
       MatrixReport report;
       const auto size = static_cast<std::int64_t>(p);
-      EXPECT_EQ(judge(found, at(step, Mode::kFast, true, size), report).next, std::nullopt);
+      EXPECT_EQ(judge(found, at(step, SpectrumMode::kFast, true, size), report).next, std::nullopt);
       EXPECT_EQ(report.sigma.size(), std::min<std::size_t>(p, 64));
       EXPECT_FALSE(report.tail_reliable);
       EXPECT_LT(report.check_trace, 1e-14) << "of all values";
@@ -354,31 +362,32 @@ TEST(Judgement, MeasurementsBeginByTheShape) {
       options.escalate = false;
       EXPECT_EQ(begun(Step::kGram32).step, Step::kGram32);
       options.escalate = true;
-      options.mode = Mode::kFast;
+      options.mode = SpectrumMode::kFast;
       EXPECT_EQ(begun(Step::kGram32).step,
                 std::min(shape.rows, shape.cols) <= kFloat64Size ? Step::kGram64 : Step::kGram32);
       EXPECT_EQ(begun(Step::kTop).step, Step::kTop);
-      options.mode = Mode::kStrict;
+      options.mode = SpectrumMode::kStrict;
       EXPECT_TRUE(begun(Step::kGram64).is_strict);
     }
   }
 }
 
 TEST(Judgement, DrawsAreNotEscalated) {
-  const Finding hard = found_with({20.0, 1e-9});
-  Finding lost = hard;
+  const StepResult hard = found_with({20.0, 1e-9});
+  StepResult lost = hard;
   lost.sigma.clear();
-  EXPECT_EQ(judge_draw(hard, at(Step::kGram32, Mode::kDefault)).next, std::nullopt);
-  EXPECT_EQ(judge_draw(lost, at(Step::kGram32, Mode::kDefault)).next, std::nullopt);
-  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, Mode::kDefault)).next, std::nullopt);
-  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, Mode::kFast)).next, std::nullopt);
-  EXPECT_EQ(judge_draw(hard, at(Step::kTop, Mode::kFast)).next, std::nullopt) << "without bounds";
-  EXPECT_EQ(judge_draw(lost, at(Step::kTop, Mode::kFast)).next, Step::kGram64);
-  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, Mode::kStrict)).next, Step::kQr);
-  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, Mode::kStrict)).lost, 1);
-  EXPECT_EQ(judge_draw(lost, at(Step::kGram64, Mode::kStrict)).next, Step::kQr);
-  EXPECT_EQ(judge_draw(hard, at(Step::kQr, Mode::kStrict)).next, std::nullopt);
+  EXPECT_EQ(judge_draw(hard, at(Step::kGram32, SpectrumMode::kDefault)).next, std::nullopt);
+  EXPECT_EQ(judge_draw(lost, at(Step::kGram32, SpectrumMode::kDefault)).next, std::nullopt);
+  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, SpectrumMode::kDefault)).next, std::nullopt);
+  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, SpectrumMode::kFast)).next, std::nullopt);
+  EXPECT_EQ(judge_draw(hard, at(Step::kTop, SpectrumMode::kFast)).next, std::nullopt)
+      << "without bounds";
+  EXPECT_EQ(judge_draw(lost, at(Step::kTop, SpectrumMode::kFast)).next, Step::kGram64);
+  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, SpectrumMode::kStrict)).next, Step::kQr);
+  EXPECT_EQ(judge_draw(hard, at(Step::kGram64, SpectrumMode::kStrict)).lost, 1);
+  EXPECT_EQ(judge_draw(lost, at(Step::kGram64, SpectrumMode::kStrict)).next, Step::kQr);
+  EXPECT_EQ(judge_draw(hard, at(Step::kQr, SpectrumMode::kStrict)).next, std::nullopt);
 }
 
 }  // namespace
-}  // namespace vindex::measure::judgement_test
+}  // namespace vindex::statistics::judgement_test

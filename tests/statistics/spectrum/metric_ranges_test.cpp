@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure::metric_ranges_test {
+namespace vindex::statistics::metric_ranges_test {
 namespace {
 
 TEST(DeriveMetricsTest, WhatLiesWithinItsErrorIsNoTail) {
@@ -16,7 +16,7 @@ TEST(DeriveMetricsTest, WhatLiesWithinItsErrorIsNoTail) {
   MatrixReport report = report_of({8.0, 5.0, 3.0, 2.0, 1.5, 1.0, 3e-15, 2e-15, 1e-15, 4e-300});
   report.sigma_error = 1e-14;
   std::string reason;
-  const MetricValues values = derive_metrics(10, 30, report, Mode::kStrict, reason);
+  const MetricValues values = derive_metrics(10, 30, report, SpectrumMode::kStrict, reason);
   EXPECT_TRUE(std::isnan(values[Metric::kConditionNumber]));
   EXPECT_TRUE(std::isnan(values[Metric::kTraceLog]));
   EXPECT_EQ(reason, "sigma_min within its error");
@@ -31,8 +31,8 @@ TEST(DeriveMetricsTest, WhatLiesWithinItsErrorIsNoTail) {
   // One more within the error, and the value that hill_alpha counts from is not known.
   report.sigma[5] = 5e-15;
   reason.clear();
-  EXPECT_TRUE(
-      std::isnan(derive_metrics(10, 30, report, Mode::kStrict, reason)[Metric::kHillAlpha]));
+  EXPECT_TRUE(std::isnan(
+      derive_metrics(10, 30, report, SpectrumMode::kStrict, reason)[Metric::kHillAlpha]));
   EXPECT_EQ(reason, "sigma_min within its error; no tail to fit");
 }
 
@@ -42,7 +42,7 @@ TEST(DeriveMetricsTest, TheStoredErrorDecidesWhetherThereIsAConditionNumber) {
     SCOPED_TRACE(error);
     report.sigma_error = error;
     std::string reason;
-    const MetricValues values = derive_metrics(4, 9, report, Mode::kDefault, reason);
+    const MetricValues values = derive_metrics(4, 9, report, SpectrumMode::kDefault, reason);
     EXPECT_EQ(values[Metric::kSigmaMin], 1e-6);
     EXPECT_TRUE(std::isnan(values[Metric::kConditionNumber]));
     EXPECT_TRUE(std::isnan(values[Metric::kTraceLog]));
@@ -50,7 +50,7 @@ TEST(DeriveMetricsTest, TheStoredErrorDecidesWhetherThereIsAConditionNumber) {
   }
   report.sigma_error = 0.99e-6;
   std::string reason;
-  const MetricValues values = derive_metrics(4, 9, report, Mode::kDefault, reason);
+  const MetricValues values = derive_metrics(4, 9, report, SpectrumMode::kDefault, reason);
   EXPECT_EQ(values[Metric::kConditionNumber], 4.0 / 1e-6);
   EXPECT_FALSE(std::isnan(values[Metric::kTraceLog]));
   EXPECT_EQ(reason, "");
@@ -88,4 +88,4 @@ TEST(DeriveMetricsTest, RangesHoldExactly) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::metric_ranges_test
+}  // namespace vindex::statistics::metric_ranges_test

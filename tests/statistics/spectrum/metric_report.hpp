@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::statistics {
 
 inline MatrixReport report_of(std::vector<double> sigma) {
   MatrixReport report;
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   for (const double value : sigma) {
     report.moments.sum_squares += value * value;
   }
@@ -22,7 +22,7 @@ inline MatrixReport report_of(std::vector<double> sigma) {
 
 inline MetricValues derive(std::int64_t rows, std::int64_t cols, const MatrixReport& report) {
   std::string reason;
-  return derive_metrics(rows, cols, report, Mode::kDefault, reason);
+  return derive_metrics(rows, cols, report, SpectrumMode::kDefault, reason);
 }
 
-}  // namespace vindex::measure
+}  // namespace vindex::statistics

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure::metrics_test {
+namespace vindex::statistics::metrics_test {
 namespace {
 
 // 150 x 400: a decaying head on a flat bulk, as in metrics_golden.py.
@@ -40,7 +40,8 @@ TEST(MetricTableTest, NamesAreUniqueAndInTheOrderOfTheEnumeration) {
 // law).
 TEST(DeriveMetricsTest, EqualsNumpyOnAHeadAndABulk) {
   std::string reason;
-  const MetricValues values = derive_metrics(400, 150, golden_report(), Mode::kDefault, reason);
+  const MetricValues values =
+      derive_metrics(400, 150, golden_report(), SpectrumMode::kDefault, reason);
   EXPECT_EQ(reason, "");
   const std::vector<double> var_at_k = {
       0.16118900077474685, 0.2598556305919538, 0.36597006570989715,
@@ -132,7 +133,8 @@ TEST(DeriveMetricsTest, TheDenominatorIsTheNormOfTheDecodedWeights) {
 }
 
 TEST(DeriveMetricsTest, ZeroMatrixHasNormsAndRanksButNoRatios) {
-  for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
+  for (const SpectrumMode mode :
+       {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
     std::string reason;
     const MetricValues values =
         derive_metrics(4, 300, report_of({0.0, 0.0, 0.0, 0.0}), mode, reason);
@@ -158,7 +160,7 @@ TEST(DeriveMetricsTest, UnreliableTailIsNanAndTheRestStays) {
   MatrixReport report = golden_report();
   report.tail_reliable = false;
   std::string reason = "check alarm";
-  const MetricValues values = derive_metrics(150, 400, report, Mode::kDefault, reason);
+  const MetricValues values = derive_metrics(150, 400, report, SpectrumMode::kDefault, reason);
   EXPECT_EQ(reason, "check alarm; tail not reliable");
   for (const Metric metric :
        {Metric::kSigmaMin, Metric::kConditionNumber, Metric::kNumericalRank, Metric::kTraceLog,
@@ -177,7 +179,7 @@ TEST(DeriveMetricsTest, FastModeHasTheHeadOnly) {
   report.sigma.resize(64);
   report.check_trace = 1e-7;
   std::string reason;
-  const MetricValues values = derive_metrics(150, 400, report, Mode::kFast, reason);
+  const MetricValues values = derive_metrics(150, 400, report, SpectrumMode::kFast, reason);
   EXPECT_EQ(reason, "fast mode: no tail");
   for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
     if (kVarAtK[i] == 128) {
@@ -200,14 +202,16 @@ TEST(DeriveMetricsTest, FastModeHasTheHeadOnly) {
 
 TEST(DeriveMetricsTest, FastModeOfAShortSpectrumKnowsTheTruncatedShare) {
   std::string reason;
-  const MetricValues values = derive_metrics(3, 5, report_of({2.0, 1.0, 1.0}), Mode::kFast, reason);
+  const MetricValues values =
+      derive_metrics(3, 5, report_of({2.0, 1.0, 1.0}), SpectrumMode::kFast, reason);
   EXPECT_EQ(values[Metric::kVarAt64Top128], 1.0);
   EXPECT_TRUE(std::isnan(values[Metric::kSigmaMin]));
 }
 
 TEST(DeriveMetricsTest, OneRowHasOneSingularValue) {
   std::string reason;
-  const MetricValues values = derive_metrics(1, 100, report_of({3.0}), Mode::kDefault, reason);
+  const MetricValues values =
+      derive_metrics(1, 100, report_of({3.0}), SpectrumMode::kDefault, reason);
   EXPECT_EQ(reason, "one singular value");
   EXPECT_EQ(values.var_at_k[0], 1.0);
   EXPECT_EQ(values[Metric::kConditionNumber], 1.0);
@@ -225,7 +229,7 @@ TEST(DeriveMetricsTest, OneRowHasOneSingularValue) {
 TEST(DeriveMetricsTest, ZeroSingularValuesLeaveNoConditionNumber) {
   std::string reason;
   const MetricValues values =
-      derive_metrics(5, 7, report_of({4.0, 2.0, 1.0, 0.0, 0.0}), Mode::kDefault, reason);
+      derive_metrics(5, 7, report_of({4.0, 2.0, 1.0, 0.0, 0.0}), SpectrumMode::kDefault, reason);
   EXPECT_EQ(reason, "zero singular value");  // the median is none: there is a bulk
   EXPECT_EQ(values[Metric::kSigmaMin], 0.0);
   EXPECT_TRUE(std::isnan(values[Metric::kConditionNumber]));
@@ -244,8 +248,8 @@ TEST(DeriveMetricsTest, NumericalRankUsesTheLongSideAndFloatPrecision) {
 
 TEST(DeriveMetricsTest, EqualValuesHaveNoTailToFit) {
   std::string reason;
-  const MetricValues values =
-      derive_metrics(100, 100, report_of(std::vector<double>(100, 2.0)), Mode::kStrict, reason);
+  const MetricValues values = derive_metrics(100, 100, report_of(std::vector<double>(100, 2.0)),
+                                             SpectrumMode::kStrict, reason);
   EXPECT_EQ(reason, "no tail to fit");
   EXPECT_TRUE(std::isnan(values[Metric::kHillAlpha]));
   EXPECT_TRUE(std::isnan(values[Metric::kPlTail]));
@@ -278,7 +282,7 @@ TEST(DeriveMetricsTest, DenseValuesTellBothOutlierThresholds) {
 
 TEST(DeriveMetricsTest, UnmeasuredMatricesHaveNoValues) {
   MatrixReport report = golden_report();
-  report.status = Status::kNotFinite;
+  report.status = MatrixStatus::kNotFinite;
   const MetricValues values = derive(150, 400, report);
   for (const MetricRow& row : metric_rows()) {
     EXPECT_TRUE(std::isnan(values[row.metric])) << row.name;
@@ -316,7 +320,7 @@ TEST(DeriveMetricsTest, RatiosDoNotDependOnTheScale) {
 
 TEST(DeriveMetrics, FastValuesStayWithinTheirCertifiedBounds) {
   MatrixReport report;
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   report.sigma.assign(64, 0.0);
   report.sigma[0] = 2.0000000000000009;  // a rank-one matrix, one rounding too large
   report.moments.count = 100 * 80;
@@ -328,10 +332,10 @@ TEST(DeriveMetrics, FastValuesStayWithinTheirCertifiedBounds) {
   bounds.stable_rank_upper = 1.001;
   report.bounds = bounds;
   std::string reason;
-  const MetricValues values = derive_metrics(100, 80, report, Mode::kFast, reason);
+  const MetricValues values = derive_metrics(100, 80, report, SpectrumMode::kFast, reason);
   EXPECT_EQ(values.var_at_k[0], 1.0);
   EXPECT_EQ(values[Metric::kStableRank], 1.0);
 }
 
 }  // namespace
-}  // namespace vindex::measure::metrics_test
+}  // namespace vindex::statistics::metrics_test

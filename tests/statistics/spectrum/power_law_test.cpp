@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::measure::power_law_test {
+namespace vindex::statistics::power_law_test {
 namespace {
 
 struct NaiveFit {
@@ -167,4 +167,4 @@ TEST(PowerLawTest, EqualsTheFullSearchOnAWholeExpert) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::power_law_test
+}  // namespace vindex::statistics::power_law_test

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::sample_angles_test {
+namespace vindex::statistics::sample_angles_test {
 namespace {
 
 template <typename Law>
@@ -167,4 +167,4 @@ TEST(SortValuesTest, IsTheOrderOfTheStandardSort) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::sample_angles_test
+}  // namespace vindex::statistics::sample_angles_test

@@ -19,7 +19,7 @@ extern "C" void dsyevd_(const char* job, const char* part, const int* size, doub
                         const int* stride, double* values, double* work, const int* work_size,
                         int* integers, const int* integers_size, int* info);
 
-namespace vindex::measure::spectral_theta_test {
+namespace vindex::statistics::spectral_theta_test {
 namespace {
 
 constexpr int kRows = 768;
@@ -213,19 +213,19 @@ TEST(ThetaNullTest, OfFewValuesTheTableSaysNothing) {
 
 TEST(ThetaMetricTest, StandsAmongTheMetrics) {
   MatrixReport report;
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   report.sigma = {4.0, 2.0, 0.0, 0.0, 0.0};
   report.moments.sum_squares = 20.0;
   std::string reason;
-  const MetricValues values = derive_metrics(5, 7, report, Mode::kDefault, reason);
+  const MetricValues values = derive_metrics(5, 7, report, SpectrumMode::kDefault, reason);
   EXPECT_EQ(values[Metric::kTheta], 90.0);
   EXPECT_EQ(values[Metric::kSignal], 1.0);
   EXPECT_EQ(values[Metric::kRankEdge], 2.0);
   EXPECT_EQ(reason, "exact low rank: theta is 90; zero singular value; no tail to fit");
-  const MetricValues fast = derive_metrics(5, 7, report, Mode::kFast, reason);
+  const MetricValues fast = derive_metrics(5, 7, report, SpectrumMode::kFast, reason);
   EXPECT_TRUE(std::isnan(fast[Metric::kTheta]));
   EXPECT_TRUE(std::isnan(null_metrics(1, 7)[Metric::kTheta]));
 }
 
 }  // namespace
-}  // namespace vindex::measure::spectral_theta_test
+}  // namespace vindex::statistics::spectral_theta_test

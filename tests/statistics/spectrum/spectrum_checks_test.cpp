@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::measure::spectrum_checks_test {
+namespace vindex::statistics::spectrum_checks_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -128,8 +128,8 @@ TEST(SpectrumChecks, TheLargestValuesLeaveRoomForTheOthers) {
 }
 
 /// A finding whose trace misses by `relative`, far more than its errors and far less than 3e-6.
-Finding refuted_finding(std::size_t count, double relative = 1e-8) {
-  Finding found = found_with(std::vector<double>(count, 1.0), 1e-17);
+StepResult refuted_finding(std::size_t count, double relative = 1e-8) {
+  StepResult found = found_with(std::vector<double>(count, 1.0), 1e-17);
   found.moments.sum_squares *= 1.0 + relative;
   return found;
 }
@@ -137,48 +137,48 @@ Finding refuted_finding(std::size_t count, double relative = 1e-8) {
 TEST(SpectrumChecks, EveryModeJudgesThem) {
   struct Row {
     Step step;
-    Mode mode;
+    SpectrumMode mode;
     std::optional<Step> next;
   };
-  for (const Row& row : {Row{Step::kGram32, Mode::kFast, Step::kGram64},
-                         {Step::kGram64, Mode::kFast, Step::kQr},
-                         {Step::kGram32, Mode::kDefault, Step::kGram64},
-                         {Step::kGram64, Mode::kDefault, Step::kQr},
-                         {Step::kGram64, Mode::kStrict, Step::kQr},
-                         {Step::kQr, Mode::kFast, std::nullopt},
-                         {Step::kQr, Mode::kDefault, std::nullopt},
-                         {Step::kQr, Mode::kStrict, std::nullopt}}) {
+  for (const Row& row : {Row{Step::kGram32, SpectrumMode::kFast, Step::kGram64},
+                         {Step::kGram64, SpectrumMode::kFast, Step::kQr},
+                         {Step::kGram32, SpectrumMode::kDefault, Step::kGram64},
+                         {Step::kGram64, SpectrumMode::kDefault, Step::kQr},
+                         {Step::kGram64, SpectrumMode::kStrict, Step::kQr},
+                         {Step::kQr, SpectrumMode::kFast, std::nullopt},
+                         {Step::kQr, SpectrumMode::kDefault, std::nullopt},
+                         {Step::kQr, SpectrumMode::kStrict, std::nullopt}}) {
     for (const bool escalate : {true, false}) {
-      const Finding found = refuted_finding(80);
+      const StepResult found = refuted_finding(80);
       MatrixReport report;
-      const Verdict verdict = judge(found, at(row.step, row.mode, escalate, 80), report);
-      const bool goes_on = (escalate || row.mode == Mode::kStrict) && row.next;
+      const NextStep verdict = judge(found, at(row.step, row.mode, escalate, 80), report);
+      const bool goes_on = (escalate || row.mode == SpectrumMode::kStrict) && row.next;
       EXPECT_EQ(verdict.next, goes_on ? row.next : std::nullopt);
       EXPECT_EQ(verdict.lost, 0) << "no value is good";
       if (goes_on) {
         continue;
       }
       // Nothing takes over: it is said, and no error is stated that does not hold.
-      EXPECT_EQ(report.status, Status::kMeasured);
+      EXPECT_EQ(report.status, MatrixStatus::kMeasured);
       EXPECT_EQ(report.reason, "check_trace refutes the error of the values");
       EXPECT_NEAR(report.sigma_error, std::sqrt(found.moments.sum_squares), 1e-12);
       EXPECT_FALSE(report.tail_reliable);
-      EXPECT_EQ(report.bounds.has_value(), row.mode == Mode::kFast);
+      EXPECT_EQ(report.bounds.has_value(), row.mode == SpectrumMode::kFast);
       EXPECT_TRUE(!report.bounds || std::isnan(report.bounds->stable_rank_lower));
-      EXPECT_EQ(report.sigma.size(), row.mode == Mode::kFast ? 64U : 80U);
+      EXPECT_EQ(report.sigma.size(), row.mode == SpectrumMode::kFast ? 64U : 80U);
     }
   }
 }
 
 TEST(SpectrumChecks, ATailDoesNotSaveASpectrumThatIsRefuted) {
-  const Situation situation = with_tail(at(Step::kTail, Mode::kDefault, true, 80), 9);
+  const StepContext situation = with_tail(at(Step::kTail, SpectrumMode::kDefault, true, 80), 9);
   MatrixReport report;
   EXPECT_EQ(judge(refuted_finding(80), situation, report).next, Step::kGram64);
 }
 
 TEST(SpectrumChecks, AnEarlyEndIsJudgedByAllThatItTurned) {
   for (const bool is_sound : {true, false}) {
-    Finding found = found_with(std::vector<double>(64, 2.0), 1e-12);
+    StepResult found = found_with(std::vector<double>(64, 2.0), 1e-12);
     found.moments.sum_squares += 300.0;  // of the others
     found.gram_norm_squared += 300.0;
     found.top_errors.assign(64, 1e-6);
@@ -190,7 +190,7 @@ TEST(SpectrumChecks, AnEarlyEndIsJudgedByAllThatItTurned) {
     found.reduced_norm_squared = found.gram_norm_squared;
     for (const bool escalate : {true, false}) {
       MatrixReport report;
-      EXPECT_EQ(judge(found, at(Step::kGram32, Mode::kFast, escalate, 600), report).next,
+      EXPECT_EQ(judge(found, at(Step::kGram32, SpectrumMode::kFast, escalate, 600), report).next,
                 is_sound || !escalate ? std::nullopt : std::optional(Step::kGram64));
       EXPECT_TRUE(std::isnan(report.check_trace)) << "the sum over 64 values is not F2";
       EXPECT_EQ(report.reason,
@@ -200,12 +200,14 @@ TEST(SpectrumChecks, AnEarlyEndIsJudgedByAllThatItTurned) {
 }
 
 TEST(SpectrumChecks, ADrawIsNotKeptThatIsRefuted) {
-  const Finding found = refuted_finding(80);
-  EXPECT_EQ(judge_draw(found, at(Step::kGram32, Mode::kDefault, true, 80)).next, Step::kGram64);
-  EXPECT_EQ(judge_draw(found, at(Step::kGram64, Mode::kStrict, true, 80)).next, Step::kQr);
-  EXPECT_EQ(judge_draw(found, at(Step::kGram32, Mode::kDefault, false, 80)).next, std::nullopt);
-  EXPECT_EQ(judge_draw(found, at(Step::kQr, Mode::kStrict, true, 80)).next, std::nullopt);
+  const StepResult found = refuted_finding(80);
+  EXPECT_EQ(judge_draw(found, at(Step::kGram32, SpectrumMode::kDefault, true, 80)).next,
+            Step::kGram64);
+  EXPECT_EQ(judge_draw(found, at(Step::kGram64, SpectrumMode::kStrict, true, 80)).next, Step::kQr);
+  EXPECT_EQ(judge_draw(found, at(Step::kGram32, SpectrumMode::kDefault, false, 80)).next,
+            std::nullopt);
+  EXPECT_EQ(judge_draw(found, at(Step::kQr, SpectrumMode::kStrict, true, 80)).next, std::nullopt);
 }
 
 }  // namespace
-}  // namespace vindex::measure::spectrum_checks_test
+}  // namespace vindex::statistics::spectrum_checks_test

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::measure::spectrum_error_test {
+namespace vindex::statistics::spectrum_error_test {
 namespace {
 
 TEST(SpectrumError, AValueAloneAnswersForItsEntriesAndItself) {
@@ -217,4 +217,4 @@ TEST(SpectrumError, LinesOfUnequalNormAnswerForTheStrongestOne) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::spectrum_error_test
+}  // namespace vindex::statistics::spectrum_error_test

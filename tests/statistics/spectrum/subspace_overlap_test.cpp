@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::measure::subspace_overlap_test {
+namespace vindex::statistics::subspace_overlap_test {
 namespace {
 
 using Vectors = std::vector<float>;
@@ -178,7 +178,7 @@ TEST(SubspaceOverlapTest, TheWholeRoomIsItself) {
 
 MatrixReport report_of(std::vector<double> sigma, std::int32_t found) {
   MatrixReport report;
-  report.status = Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   report.sigma = sigma;
   report.sigma_error = 1e-6 * sigma.front();
   SingularVectors vectors;
@@ -218,4 +218,4 @@ TEST(SubspaceOverlapTest, GapsSayWhatIsNoDefiniteSubspace) {
 }
 
 }  // namespace
-}  // namespace vindex::measure::subspace_overlap_test
+}  // namespace vindex::statistics::subspace_overlap_test

@@ -9,12 +9,12 @@
 namespace vindex::test::tail_values_test {
 namespace {
 
-using measure::Finding;
-using measure::TailBasis;
+using statistics::StepResult;
+using statistics::TailBasis;
 
 /// Squares known to 1.9e-8 by the model.
-Finding lossy() {
-  Finding before;
+StepResult lossy() {
+  StepResult before;
   before.sigma = {1.0, 0.5, 0.1, 1e-3, 5e-4};
   before.rounding.entry = 1e-9;
   return before;
@@ -23,7 +23,7 @@ Finding lossy() {
 TEST(TailValues, ResidualsOverTheGapBoundTheError) {
   const std::vector<double> sigma = {0.1, 9.9e-4, 4.9e-4};
   const std::vector<double> residuals = {1e-3, 1e-9, 1e-12};
-  Finding found;
+  StepResult found;
   ASSERT_TRUE(
       take_tail({.sigma = sigma, .residuals = residuals, .max_settled = 2}, 2, lossy(), found));
   EXPECT_EQ(found.sigma, (std::vector<double>{1.0, 0.5, 0.1, 9.9e-4, 4.9e-4}));
@@ -34,11 +34,11 @@ TEST(TailValues, ResidualsOverTheGapBoundTheError) {
 }
 
 TEST(TailValues, WithoutAGapTheResidualIsTheError) {
-  Finding before = lossy();
+  StepResult before = lossy();
   before.sigma = {1.0, 0.5, 1e-3, 1.2e-4, 1e-4};
   const std::vector<double> sigma = {1e-3, 1.2e-4, 1e-4};
   const std::vector<double> residuals = {1e-12, 1e-12, 1e-10};
-  Finding found;
+  StepResult found;
   ASSERT_TRUE(
       take_tail({.sigma = sigma, .residuals = residuals, .max_settled = 1}, 1, before, found));
   EXPECT_NEAR(found.tail_errors[0], 1e-10 / 2e-4, 2e-9);
@@ -48,7 +48,7 @@ TEST(TailValues, RoundingOfThePassIsAdded) {
   const std::vector<double> sigma = {0.1, 9.9e-4, 4.9e-4};
   const std::vector<double> residuals = {0.0, 0.0, 0.0};
   const std::vector<double> rounding = {0.0, 0.0, 8e-12};
-  Finding found;
+  StepResult found;
   ASSERT_TRUE(take_tail(
       {.sigma = sigma, .residuals = residuals, .max_settled = 2, .square_errors = rounding}, 1,
       lossy(), found));
@@ -57,7 +57,7 @@ TEST(TailValues, RoundingOfThePassIsAdded) {
 
 TEST(TailValues, ABasisOfOtherValuesIsNoTail) {
   const std::vector<double> residuals = {0.0, 0.0};
-  Finding found;
+  StepResult found;
   // 1e-3 is missed: its place holds 0.1.
   EXPECT_FALSE(take_tail(
       {.sigma = std::vector<double>{0.1, 4.9e-4}, .residuals = residuals, .max_settled = 2}, 2,

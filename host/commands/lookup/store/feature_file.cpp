@@ -24,7 +24,7 @@
 #include <memory>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -108,10 +108,10 @@ class FeatureFile {
     std::uint64_t one = static_cast<std::uint64_t>(plan_.width) * 4 + sizeof(EncodedRow) + 32;
     if (named > 0) {
       // Columns, and again as queries of the output embedding; lists of every worker.
-      one += 2 * sizeof(float) * static_cast<std::uint64_t>(output_width() + 16) +
-             (static_cast<std::uint64_t>(threads_) + 1) *
-                 (named * sizeof(BestFew::Item) + sizeof(BestFew)) +
-             named * (sizeof(TokenScore) + 12) + 64;
+      one +=
+          2 * sizeof(float) * static_cast<std::uint64_t>(output_width() + 16) +
+          (static_cast<std::uint64_t>(threads_) + 1) * (named * sizeof(TopK::Item) + sizeof(TopK)) +
+          named * (sizeof(TokenScore) + 12) + 64;
     }
     return static_cast<std::uint64_t>(std::min(count, plan_.features)) * one + working_;
   }
@@ -282,9 +282,9 @@ class FeatureFile {
     std::vector<std::int32_t> tokens(count * named, -1);
     std::vector<double> scores(count * named, kNaN);
     if (!features.empty()) {
-      const measure::QueryVectors columns(std::span(batch.columns).first(features.size() * width),
-                                          static_cast<std::int64_t>(features.size()),
-                                          static_cast<std::int64_t>(width));
+      const statistics::QueryVectors columns(
+          std::span(batch.columns).first(features.size() * width),
+          static_cast<std::int64_t>(features.size()), static_cast<std::int64_t>(width));
       batch.columns = {};
       const auto found =
           find_tokens(view(memory(batch.count)), source_.output(), columns, plan_.named);
@@ -374,4 +374,4 @@ results::WriteAhead feature_writer(const StoreSettings& settings, const FeatureS
   return [file](results::h5::File& hdf5) { file->write(hdf5); };
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

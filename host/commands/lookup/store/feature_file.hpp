@@ -6,7 +6,7 @@
 
 #include "results/parts/results_writer.hpp"
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What writes the features and the embedding of `plan`, and fills the cells of its rows; all that
 /// is given outlives it. Errors: ConfigurationError E-BUDGET (78) here; of writing those of reading
@@ -14,4 +14,4 @@ namespace vindex::jobs {
 results::WriteAhead feature_writer(const StoreSettings& settings, const FeatureSource& source,
                                    StorePlan& plan, const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

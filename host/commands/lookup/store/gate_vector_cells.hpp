@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 inline constexpr std::array<results::CellColumn, 8> kGateVectorCells = {{
     {"first", "row of /feature/ that its first feature is", true, results::kNotNegative},
@@ -32,4 +32,4 @@ consteval std::size_t gate_vector_cell(std::string_view name) {
   return results::cell_in(kGateVectorCells, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

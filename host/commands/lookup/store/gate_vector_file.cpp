@@ -15,7 +15,7 @@
 #include <map>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -123,7 +123,7 @@ void check_gate_vectors(results::FileChecker& checker) {
   check_digests(checker, "/feature", "feature", features);
   FeatureChecker lists(checker, features.rows);
   for (const results::StoredRow& row : checker.rows()) {
-    if (row.status == measure::Status::kMeasured) {
+    if (row.status == MatrixStatus::kMeasured) {
       checker.require(std::cmp_equal(row.cols, features.cols),
                       "/gate: " + results::row_key(row) + " has other inputs than the vectors");
       lists.matrix(row);
@@ -218,4 +218,4 @@ results::Schema gate_vectors_schema() {
           .summarise = gate_vectors_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

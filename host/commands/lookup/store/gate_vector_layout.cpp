@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 using results::h5::Shape;
 using results::h5::Type;
@@ -161,4 +161,4 @@ std::optional<model::Vocabulary> stored_vocabulary(const results::h5::File& file
                            std::move(entries));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Rows of a chunk of /feature/: a batch of features that is written at once is a multiple of it.
 inline constexpr std::int64_t kGateChunkRows = 1024;
@@ -55,4 +55,4 @@ inline constexpr const char* kFeatureRoleAttribute = "features_of";  ///< "gate_
 inline constexpr const char* kScaleSourceAttribute = "embedding_scale_source";
 inline constexpr const char* kNoTokensAttribute = "tokens_reason";  ///< why none are named, or ""
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

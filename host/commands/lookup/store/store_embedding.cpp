@@ -14,11 +14,11 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
-void encode_rows(measure::MatrixInput& input, std::int64_t first, std::int64_t count,
+void encode_rows(MatrixInput& input, std::int64_t first, std::int64_t count,
                  decode::ElementType type, std::span<std::byte> out, const std::string& name) {
   const std::vector<float> weights = decoded_rows(input, first, 1, count);
   const std::size_t width = weights.size() / static_cast<std::size_t>(count);
@@ -66,4 +66,4 @@ void write_embedding(results::h5::File& file, const FeatureSource& source, const
   scale.write<double>(0, 1, std::span(&factor, 1));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

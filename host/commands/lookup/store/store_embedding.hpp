@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <stop_token>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct EmbeddingPace {
   std::size_t threads = 1;
@@ -23,4 +23,4 @@ struct EmbeddingPace {
 void write_embedding(results::h5::File& file, const FeatureSource& source, const StorePlan& plan,
                      const EmbeddingPace& pace);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -23,7 +23,7 @@
 #include <chrono>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -95,7 +95,7 @@ class NoArrays final : public results::BulkSource {
   void sigma(const results::StoredRow& /*row*/, std::span<double> /*out*/) override {
     expects(false, "gate vectors have no spectra");
   }
-  measure::SingularVectors vectors(const results::StoredRow& /*row*/) override { return {}; }
+  SingularVectors vectors(const results::StoredRow& /*row*/) override { return {}; }
   results::ArrayCell array(const results::StoredRow& /*row*/, std::size_t /*number*/) override {
     return {};
   }
@@ -136,7 +136,7 @@ engine::RunOutcome outcome_of(const StorePlan& plan) {
   outcome.total = std::ssize(plan.rows);
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {
     const results::StoredRow& row = plan.rows[i];
-    if (row.status == measure::Status::kMeasured) {
+    if (row.status == MatrixStatus::kMeasured) {
       continue;
     }
     ++outcome.unsupported;
@@ -191,4 +191,4 @@ engine::RunOutcome store_features(const StoreSettings& settings, const engine::R
   return outcome;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct StoreSettings {
   /// Model, output, selection, threads, memory, restart, command.
@@ -31,4 +31,4 @@ struct StoreSettings {
 /// E-RESUME-FINGERPRINT (78) where the output is of other settings; OutputError, SystemError.
 engine::RunOutcome store_features(const StoreSettings& settings, const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

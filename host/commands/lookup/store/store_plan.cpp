@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -99,13 +99,13 @@ class Planner {
     results::StoredRow row = results::row_of(record);
     row.cells = results::empty_cells(kGateVectorTable);
     if (reason.empty() && one.rows.count > 0) {
-      row.status = measure::Status::kMeasured;
+      row.status = MatrixStatus::kMeasured;
       row.reason.clear();
       plan_.matrices.push_back({one, plan_.rows.size(), plan_.features});
       plan_.features += one.rows.count;
       records_.push_back(&record);
     } else {
-      row.status = measure::Status::kUnsupported;
+      row.status = MatrixStatus::kUnsupported;
       row.reason = reason.empty() ? "no rows" : printable(reason);
       row.error_class = "65";
     }
@@ -140,4 +140,4 @@ StorePlan plan_features(const StoreSettings& settings, const FeatureSource& sour
   return Planner(settings, source).plan();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// A matrix of features that is stored, and where.
 struct StoredMatrix {
@@ -36,4 +36,4 @@ struct StorePlan {
 /// be decoded; ConfigurationError E-FEATURES (78) for more than a file numbers.
 StorePlan plan_features(const StoreSettings& settings, const FeatureSource& source);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

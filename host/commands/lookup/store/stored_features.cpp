@@ -22,7 +22,7 @@
 #include <string_view>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -203,7 +203,7 @@ class StoredFeatures final : public FeatureSource {
     std::uint64_t next = 0;
     for (const results::StoredRow& row : reader_.rows(0)) {
       model::MatrixRecord matrix;
-      if (row.status == measure::Status::kMeasured) {
+      if (row.status == MatrixStatus::kMeasured) {
         const double features = row.cell(gate_vector_cell("features"));
         if (!(features >= 1.0) || features > static_cast<double>(vectors_.rows - next) ||
             row.cell(gate_vector_cell("first")) != static_cast<double>(next)) {
@@ -261,4 +261,4 @@ std::unique_ptr<FeatureSource> open_stored_features(const std::string& path) {
   return std::make_unique<StoredFeatures>(path);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Whether the local file at `path` begins as HDF5 files do.
 bool is_stored_features(const std::string& path);
@@ -16,4 +16,4 @@ bool is_stored_features(const std::string& path);
 /// complete.
 std::unique_ptr<FeatureSource> open_stored_features(const std::string& path);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -17,7 +17,7 @@
 #include <numeric>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 using decode::ElementType;
 
@@ -120,4 +120,4 @@ void VectorWriter::finish() {
   digests.write<std::int64_t>(0, digests_.size(), digests_);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 results::h5::Type stored_type(decode::ElementType type);
 
@@ -48,4 +48,4 @@ class VectorWriter {
   std::vector<std::int64_t> digests_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::unique_ptr<ByteSource> make_verified_source(std::unique_ptr<ByteSource> sou
   return std::make_unique<VerifiedSource>(std::move(source), std::move(ranges));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// A range of a file in blocks of `block_bytes`, the last one shorter: block_digest() of each.
 struct VerifiedRange {
@@ -25,4 +25,4 @@ struct VerifiedRange {
 std::unique_ptr<ByteSource> make_verified_source(std::unique_ptr<ByteSource> source,
                                                  std::vector<VerifiedRange> ranges);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -16,7 +16,7 @@ constexpr std::int64_t kDecodedAtOnce = static_cast<std::int64_t>(kDecodedBytes 
 }  // namespace
 
 void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
-                 measure::ScaleSums& sums) {
+                 statistics::ScaleSums& sums) {
   const std::int64_t granularity = decode::column_granularity(*view.encoding);
   const std::int64_t width =
       std::min(view.cols, std::max(granularity, kDecodedAtOnce / granularity * granularity));
@@ -46,13 +46,13 @@ void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
   }
 }
 
-measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix,
-                                std::optional<std::uint64_t> sign_key) {
+statistics::ScaleFigures scales_of(const decode::EncodedMatrix& matrix,
+                                   std::optional<std::uint64_t> sign_key) {
   const std::int64_t size = matrix.rows * matrix.cols;
-  if (size < measure::kLeastScaled) {
+  if (size < statistics::kLeastScaled) {
     return {};
   }
-  measure::ScaleSums sums(size, sign_key);
+  statistics::ScaleSums sums(size, sign_key);
   add_decoded(matrix, matrix.cols, sums);
   return sums.figures();
 }
@@ -78,4 +78,4 @@ void SlabScales::add(const decode::EncodedMatrix& slab) {
   next = first + count;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,16 +8,16 @@
 #include <cstdint>
 #include <optional>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Adds the weights of `view`, which says where it lies in its matrix of `whole_cols` columns, to
 /// `sums`, whose sequence is that matrix row by row as stored. Memory: kDecodedBytes.
 void add_decoded(const decode::EncodedMatrix& view, std::int64_t whole_cols,
-                 measure::ScaleSums& sums);
+                 statistics::ScaleSums& sums);
 /// Of a whole matrix in memory. `sign_key`: that of its sign-flip null, where
 /// the figures of random signs are wanted.
-measure::ScaleFigures scales_of(const decode::EncodedMatrix& matrix,
-                                std::optional<std::uint64_t> sign_key);
+statistics::ScaleFigures scales_of(const decode::EncodedMatrix& matrix,
+                                   std::optional<std::uint64_t> sign_key);
 
 /// Host memory of one thread while it adds to a pyramid: decoded weights.
 inline constexpr std::uint64_t kDecodedBytes = sizeof(float) << 16U;
@@ -33,12 +33,12 @@ class SlabScales {
   void add(const decode::EncodedMatrix& slab);
   bool is_complete() const { return sums_.is_complete(); }
   bool is_finite() const { return sums_.is_finite(); }
-  measure::ScaleFigures figures() const { return sums_.figures(); }
+  statistics::ScaleFigures figures() const { return sums_.figures(); }
 
  private:
-  measure::ScaleSums sums_;
+  statistics::ScaleSums sums_;
   std::int64_t rows_, cols_;
   std::int64_t next_row_ = 0, next_col_ = 0;  ///< the first that is missing
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

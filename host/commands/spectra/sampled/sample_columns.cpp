@@ -5,15 +5,15 @@
 #include <cmath>
 #include <limits>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
-using measure::SampleAngles;
+using statistics::SampleAngles;
 
 double of_size(const SampleAngles& angles, double (*null)(std::int64_t)) {
-  return angles.count >= measure::kMinSampled ? null(angles.count)
-                                              : std::numeric_limits<double>::quiet_NaN();
+  return angles.count >= statistics::kMinSampled ? null(angles.count)
+                                                 : std::numeric_limits<double>::quiet_NaN();
 }
 
 constexpr std::array<SampleColumn, 6> kSampleColumns = {{
@@ -21,7 +21,7 @@ constexpr std::array<SampleColumn, 6> kSampleColumns = {{
      [](const SampleAngles& angles) { return angles.theta_seed; },
      [](SampleAngles& angles, double value) { angles.theta_seed = value; }},
     {"theta_seed_null", "theta_seed of as many independent normal numbers",
-     [](const SampleAngles& angles) { return of_size(angles, measure::theta_seed_null); }},
+     [](const SampleAngles& angles) { return of_size(angles, statistics::theta_seed_null); }},
     {"seed_entropy", "entropy of the histogram of 256 bins over its maximum",
      [](const SampleAngles& angles) { return angles.entropy; },
      [](SampleAngles& angles, double value) { angles.entropy = value; }},
@@ -42,10 +42,10 @@ constexpr std::array<SampleColumn, 2> kQq = {{
      [](const SampleAngles& angles) { return angles.theta_qq; },
      [](SampleAngles& angles, double value) { angles.theta_qq = value; }},
     {"theta_qq_null", "theta_qq of as many independent normal numbers",
-     [](const SampleAngles& angles) { return of_size(angles, measure::theta_qq_null); }},
+     [](const SampleAngles& angles) { return of_size(angles, statistics::theta_qq_null); }},
 }};
 
-using measure::ScaleFigures;
+using statistics::ScaleFigures;
 
 constexpr std::array<ScaleColumn, 9> kScaleColumns = {{
     {"z_modulus", "slope over log2 scale of -log2 of the mean squared Haar coefficient",
@@ -76,4 +76,4 @@ std::span<const SampleColumn> sample_columns() { return kSampleColumns; }
 std::span<const SampleColumn> qq_columns() { return kQq; }
 std::span<const ScaleColumn> scale_columns() { return kScaleColumns; }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,14 +8,14 @@
 #include <cstddef>
 #include <span>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 struct SampleColumn {
   const char* name = "";
   const char* long_name = "";
-  double (*value)(const measure::SampleAngles&) = nullptr;
-  void (*set)(measure::SampleAngles&, double) = nullptr;  ///< null: it follows from the count
-  bool is_count = false;                                  ///< int32, -1 where there is none
+  double (*value)(const statistics::SampleAngles&) = nullptr;
+  void (*set)(statistics::SampleAngles&, double) = nullptr;  ///< null: it follows from the count
+  bool is_count = false;                                     ///< int32, -1 where there is none
 };
 
 /// theta_seed, its null, what it is made of, and the size of the sample.
@@ -26,11 +26,11 @@ std::span<const SampleColumn> qq_columns();
 struct ScaleColumn {
   const char* name = "";
   const char* long_name = "";
-  double measure::ScaleFigures::*member = nullptr;
+  double statistics::ScaleFigures::*member = nullptr;
 };
 
 /// z_modulus and csci, each behind it what noise gives; then (schema 1.5) csci of permuted weights.
 std::span<const ScaleColumn> scale_columns();
 inline constexpr std::size_t kOlderScales = 7;  ///< of them, those of schema 1.4
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,27 +10,27 @@
 #include <memory>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 std::uint64_t sample_bytes(std::int64_t weights) {
-  return sizeof(float) * static_cast<std::uint64_t>(measure::sample_size(weights));
+  return sizeof(float) * static_cast<std::uint64_t>(statistics::sample_size(weights));
 }
 
 std::uint64_t scale_bytes_in_memory(std::int64_t weights) {
-  return kDecodedBytes + 2 * measure::HaarPyramid::bytes_in_order(weights) +
-         measure::PermutedScales::bytes_of(weights);
+  return kDecodedBytes + 2 * statistics::HaarPyramid::bytes_in_order(weights) +
+         statistics::PermutedScales::bytes_of(weights);
 }
 
 std::uint64_t scale_bytes(std::int64_t rows, std::int64_t cols) {
-  return kDecodedBytes + measure::PermutedScales::bytes_of(rows * cols) +
-         2 * (rows >= cols ? measure::HaarPyramid::bytes_in_order(rows * cols)
-                           : measure::HaarPyramid::bytes_by_columns(rows, cols));
+  return kDecodedBytes + statistics::PermutedScales::bytes_of(rows * cols) +
+         2 * (rows >= cols ? statistics::HaarPyramid::bytes_in_order(rows * cols)
+                           : statistics::HaarPyramid::bytes_by_columns(rows, cols));
 }
 
-SampledInput::SampledInput(measure::MatrixInput& inner, bool with_signs, ScaleThreads* threads)
+SampledInput::SampledInput(MatrixInput& inner, bool with_signs, ScaleThreads* threads)
     : ForwardingInput(inner),
-      stride_(measure::sample_stride(inner.rows() * inner.cols())),
-      sample_(static_cast<std::size_t>(measure::sample_size(inner.rows() * inner.cols()))),
+      stride_(statistics::sample_stride(inner.rows() * inner.cols())),
+      sample_(static_cast<std::size_t>(statistics::sample_size(inner.rows() * inner.cols()))),
       missing_(static_cast<std::int64_t>(sample_.size())),
       threads_(threads) {
   if (with_signs) {
@@ -61,7 +61,7 @@ decode::EncodedMatrix SampledInput::seen(decode::EncodedMatrix slab) {
     was_asked_ = true;
     return slab;
   }
-  if (!was_asked_ && inner().rows() * inner().cols() >= measure::kLeastScaled) {
+  if (!was_asked_ && inner().rows() * inner().cols() >= statistics::kLeastScaled) {
     slabs_.emplace(inner().rows(), inner().cols(), sign_key_);
   }
   was_asked_ = true;
@@ -131,4 +131,4 @@ TakenSample SampledInput::take_sample() {
   return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Host memory of the sample of a matrix of `weights` weights.
 std::uint64_t sample_bytes(std::int64_t weights);
@@ -25,18 +25,18 @@ std::uint64_t scale_bytes_in_memory(std::int64_t weights);
 
 /// What was taken of a matrix.
 struct TakenSample {
-  /// The weights in storage order (measure::sample_stride()); empty where the back end has not seen
-  /// all of them.
+  /// The weights in storage order (statistics::sample_stride()); empty where the back end has not
+  /// seen all of them.
   std::vector<float> weights;
-  measure::ScaleFigures scales = {};  ///< NaN there
+  statistics::ScaleFigures scales = {};  ///< NaN there
 };
 
-class SampledInput final : public measure::ForwardingInput {
+class SampledInput final : public ForwardingInput {
  public:
   /// `inner` and `threads` must outlive it. `with_signs`: figures of random signs too. With
   /// `threads` a matrix in memory is looked at by one of them, which then releases `inner`;
   /// release() does not wait for it.
-  explicit SampledInput(measure::MatrixInput& inner, bool with_signs = false,
+  explicit SampledInput(MatrixInput& inner, bool with_signs = false,
                         ScaleThreads* threads = nullptr);
   ~SampledInput() override;
   SampledInput(const SampledInput&) = delete;
@@ -59,7 +59,7 @@ class SampledInput final : public measure::ForwardingInput {
   std::vector<bool> taken_;  ///< of a streamed matrix, whose slabs may come more than once
   std::int64_t missing_;
   std::optional<SlabScales> slabs_;  ///< of a streamed matrix, until all of it was seen
-  measure::ScaleFigures scales_;
+  statistics::ScaleFigures scales_;
   bool was_asked_ = false;
   std::optional<std::uint64_t> sign_key_;
   ScaleThreads* threads_;
@@ -71,4 +71,4 @@ class SampledInput final : public measure::ForwardingInput {
   std::shared_ptr<Looked> looked_;  ///< where one of them has it
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -3,7 +3,7 @@
 
 #include "core/process/threads.hpp"
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 ScaleThreads::ScaleThreads(std::int32_t count) {
   const auto work = [this] {
@@ -23,4 +23,4 @@ ScaleThreads::~ScaleThreads() {
   threads_.clear();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

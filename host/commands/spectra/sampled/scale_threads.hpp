@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Thread-safe. Errors of the constructor: E-THREADS (70) where not one thread can be started.
 class ScaleThreads {
@@ -29,4 +29,4 @@ class ScaleThreads {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

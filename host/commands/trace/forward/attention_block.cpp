@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 void turn_heads(const model::Rope& rope, Rotations& rotations,
                 std::span<const std::int64_t> lengths, const Turned& heads) {
@@ -16,10 +16,10 @@ void turn_heads(const model::Rope& rope, Rotations& rotations,
   }
   float* row = heads.values + heads.first;
   for (const std::int64_t length : lengths) {
-    const measure::RotationTable& table = rotations.of_length(length);
+    const RotationTable& table = rotations.of_length(length);
     for (std::int64_t position = 0; position < length; ++position, row += heads.stride) {
       for (std::int64_t head = 0; head < heads.count; ++head) {
-        measure::rotate(table, position, rope.interleaved, row + head * heads.step);
+        rotate(table, position, rope.interleaved, row + head * heads.step);
       }
     }
   }
@@ -66,7 +66,7 @@ void normalise_heads(const LayerTools& tools, const model::VectorRef& norm, std:
   expects(heads.width() % length == 0, "a norm of a head or of all");
   for (std::int64_t i = 0; i < tokens * (heads.width() / length); ++i) {
     const std::span<float> some = span_of(heads.data() + i * length, length);
-    measure::rms_norm(some, weight, tools.model.norm_eps, tools.model.norm_offset, some);
+    rms_norm(some, weight, tools.model.norm_eps, tools.model.norm_offset, some);
   }
 }
 
@@ -171,4 +171,4 @@ std::uint64_t attend_bytes(const model::Transformer& model, const model::Transfo
          float_bytes(longest, layer.attention.rope.dims) + float_bytes(1, model.hidden);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// The rotations of prompts, each of its own length (dynamic NTK, longrope); made again only where
 /// lengths differ in them.
@@ -19,12 +19,12 @@ class Rotations {
       longest_ = std::max(longest_, length);
     }
   }
-  const measure::RotationTable& of_length(std::int64_t length) {
+  const RotationTable& of_length(std::int64_t length) {
     model::RopeOfLength wanted = model::rope_of_length(rope_, length);
     if (!made_ || wanted.frequencies != current_.frequencies ||
         wanted.attention_factor != current_.attention_factor) {
       current_ = std::move(wanted);
-      table_ = measure::rotation_table(current_.frequencies, longest_, current_.attention_factor);
+      table_ = rotation_table(current_.frequencies, longest_, current_.attention_factor);
       made_ = true;
     }
     return table_;
@@ -35,7 +35,7 @@ class Rotations {
   std::int64_t longest_ = 0;
   bool made_ = false;
   model::RopeOfLength current_;
-  measure::RotationTable table_;
+  RotationTable table_;
 };
 
 /// Components of a row that turn: `count` heads, `step` floats from one to the next, from `first`.
@@ -81,4 +81,4 @@ void attend_latently(const LayerTools& tools, const model::Attention& attention,
 /// Floats per token that attend_latently() holds at a time, beside `block`.
 std::int64_t latent_width(const model::Attention& attention);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

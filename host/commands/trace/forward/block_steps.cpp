@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 void project(const LayerTools& tools, const LinearPart& part, std::int64_t tokens, const float* x,
              std::int64_t x_stride, const Strided& out) {
@@ -37,7 +37,7 @@ void normalise(const LayerTools& tools, const Norm& norm, std::int64_t tokens, s
     if (weight.empty()) {
       std::copy(row.begin(), row.end(), into.begin());
     } else {
-      measure::rms_norm(row, weight, norm.eps, tools.model.norm_offset, into);
+      rms_norm(row, weight, norm.eps, tools.model.norm_offset, into);
     }
   }
 }
@@ -51,8 +51,8 @@ void add_to_residual(const LayerTools& tools, const model::VectorRef& post_norm,
   for (std::int64_t t = 0; t < tokens; ++t) {
     const float* row = given + t * width;
     if (!weight.empty()) {
-      measure::rms_norm(span_of(row, width), weight, tools.model.norm_eps, tools.model.norm_offset,
-                        span_of(normalised.data(), width));
+      rms_norm(span_of(row, width), weight, tools.model.norm_eps, tools.model.norm_offset,
+               span_of(normalised.data(), width));
       row = normalised.data();
     }
     float* const into = x + t * width;
@@ -62,4 +62,4 @@ void add_to_residual(const LayerTools& tools, const model::VectorRef& post_norm,
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

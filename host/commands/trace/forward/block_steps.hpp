@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Rows of float32, not set.
 class BlockRows {
@@ -71,4 +71,4 @@ inline std::uint64_t float_bytes(std::int64_t rows, std::int64_t width) {
   return sizeof(float) * static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(width);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

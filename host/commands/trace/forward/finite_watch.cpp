@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -79,4 +79,4 @@ NotFinite FiniteWatch::found() const {
   return found;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

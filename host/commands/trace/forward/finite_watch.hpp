@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What of one model was not finite, in the layers that this run computed.
 struct NotFinite {
@@ -49,4 +49,4 @@ class FiniteWatch : public TraceObserver {
   std::vector<bool> rows_, logit_rows_;  ///< by token: of the layer under way; of logits
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -262,7 +262,7 @@ class ForwardRun {
   // --- embedding -----------------------------------------------------------------------------
 
   void embed(const LayerTools& tools) {
-    measure::MatrixInput& table = tools.weights.matrix(transformer().embedding);
+    MatrixInput& table = tools.weights.matrix(transformer().embedding);
     std::vector<std::int64_t> order(as_size(prompts_.tokens()));
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
@@ -388,11 +388,11 @@ class ForwardRun {
       sum_ = make_rows();
     }
     const std::int64_t experts = std::ssize(mixture.experts);
-    measure::TokenRouter router(mixture.rule, experts,
-                                tools.weights.vector(mixture.selection_bias));
+    statistics::TokenRouter router(mixture.rule, experts,
+                                   tools.weights.vector(mixture.selection_bias));
     chosen_.assign(mixture.experts.size(), {});
     std::vector<float> logits;
-    std::vector<measure::RoutedToken> routed;
+    std::vector<statistics::RoutedToken> routed;
     for_blocks([&](std::int64_t first, std::int64_t count) {
       throw_if_stopped(tools.stop);
       read_normalised(tools, first, count);
@@ -415,8 +415,8 @@ class ForwardRun {
     give_back_all();
   }
 
-  void route(measure::TokenRouter& router, std::span<const float> logits, std::int64_t row,
-             measure::RoutedToken& token) {
+  void route(statistics::TokenRouter& router, std::span<const float> logits, std::int64_t row,
+             statistics::RoutedToken& token) {
     if (!router.route(logits, token)) {
       token.experts.clear();
       token.weights.clear();
@@ -430,7 +430,7 @@ class ForwardRun {
     }
   }
 
-  void show_router(const TraceBlock& logits, std::span<const measure::RoutedToken> routed) {
+  void show_router(const TraceBlock& logits, std::span<const statistics::RoutedToken> routed) {
     for (TraceObserver* const observer : observers_) {
       if (observer->wants_router(logits.layer)) {
         observer->router(logits, routed);
@@ -579,4 +579,4 @@ ForwardOutcome run_forward(const ForwardModel& model, const TracePrompts& prompt
   return ForwardRun(model, prompts, options, observers, hooks).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

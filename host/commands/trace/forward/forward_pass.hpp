@@ -18,14 +18,14 @@
 #include <span>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// A model that is opened, and what computes. Owned by someone else.
 struct ForwardModel {
   const model::Transformer& transformer;
   const input::ModelFiles& files;
   const model::ModelIndex& index;
-  measure::ForwardBackend& backend;
+  ForwardBackend& backend;
 };
 
 struct ForwardOptions {
@@ -65,4 +65,4 @@ ForwardOutcome run_forward(const ForwardModel& model, const TracePrompts& prompt
                            const ForwardOptions& options, std::span<TraceObserver* const> observers,
                            const engine::RunHooks& hooks);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace vindex::measure {
+namespace vindex::commands {
 
 namespace {
 
@@ -202,4 +202,4 @@ void gate_neurons(Gating law, double limit, std::span<const float> gate, std::sp
 
 void soft_cap(double cap, std::span<float> x) { cap_at_best_level(static_cast<float>(cap), x); }
 
-}  // namespace vindex::measure
+}  // namespace vindex::commands

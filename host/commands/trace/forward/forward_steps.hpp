@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::measure {
+namespace vindex::commands {
 
 /// out_i = x_i / sqrt(mean x^2 + eps) * (offset + weight_i). `out` may be `x`. (Zhang and Sennrich
 /// 2019.)
@@ -35,4 +35,4 @@ void gate_neurons(Gating law, double limit, std::span<const float> gate, std::sp
 /// x_i = cap * tanh(x_i / cap).
 void soft_cap(double cap, std::span<float> x);
 
-}  // namespace vindex::measure
+}  // namespace vindex::commands

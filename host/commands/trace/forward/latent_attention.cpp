@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kLatentRows = 4096;
 
 /// A matrix the other way round.
-class Transposed final : public measure::ForwardingInput {
+class Transposed final : public ForwardingInput {
  public:
   using ForwardingInput::ForwardingInput;
   bool transposed() const override { return !ForwardingInput::transposed(); }
@@ -42,7 +42,7 @@ std::int64_t unturned(const model::Attention& attention) {
 void expand_heads(const LayerTools& tools, const model::Attention& attention,
                   const HeadRange& heads, std::int64_t tokens, const BlockRows& latent,
                   BlockRows& k, BlockRows& v) {
-  const auto multiply = [&](measure::MatrixInput& matrix, std::int64_t count, const Strided& out) {
+  const auto multiply = [&](MatrixInput& matrix, std::int64_t count, const Strided& out) {
     tools.backend.linear({.x = latent.data(),
                           .tokens = tokens,
                           .x_stride = latent.width(),
@@ -53,7 +53,7 @@ void expand_heads(const LayerTools& tools, const model::Attention& attention,
                          tools.stop);
   };
   for (std::int64_t i = 0; i < heads.count; ++i) {
-    measure::MatrixInput& key = tools.weights.matrix(attention.k_b_heads[as_size(heads.first + i)]);
+    MatrixInput& key = tools.weights.matrix(attention.k_b_heads[as_size(heads.first + i)]);
     const Strided keys{k.data() + i * attention.head_dim, k.width()};
     if (attention.k_b_transposed) {
       Transposed turned(key);
@@ -183,4 +183,4 @@ std::int64_t latent_width(const model::Attention& attention) {
          latent_heads_at_once(attention) * of_head;
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

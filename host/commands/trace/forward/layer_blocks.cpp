@@ -4,7 +4,7 @@
 #include "block_steps.hpp"
 #include "forward_steps.hpp"
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 void normalise_for_ffn(const LayerTools& tools, const model::TransformerLayer& layer,
                        std::int64_t tokens, const float* x, float* out) {
@@ -25,8 +25,8 @@ void feed_forward(const LayerTools& tools, const model::FeedForward& ffn, std::i
   project(tools, all_of(ffn.gate), tokens, normalised, hidden, {neurons, ffn.neurons});
   project(tools, all_of(ffn.up), tokens, normalised, hidden, {up.data(), ffn.neurons});
   const std::span<float> gated = span_of(neurons, tokens * ffn.neurons);
-  measure::gate_neurons(tools.model.gating, tools.model.gating_limit, gated,
-                        span_of(up.data(), tokens * ffn.neurons), gated);
+  gate_neurons(tools.model.gating, tools.model.gating_limit, gated,
+               span_of(up.data(), tokens * ffn.neurons), gated);
   project(tools, all_of(ffn.down), tokens, neurons, ffn.neurons, {out, hidden});
 }
 
@@ -56,8 +56,8 @@ void output_logits(const LayerTools& tools, std::int64_t tokens, const float* no
     }
   }
   if (tools.model.logit_soft_cap > 0.0) {
-    measure::soft_cap(tools.model.logit_soft_cap, span_of(logits, tokens * count));
+    soft_cap(tools.model.logit_soft_cap, span_of(logits, tokens * count));
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

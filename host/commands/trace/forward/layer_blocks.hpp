@@ -11,14 +11,14 @@
 #include <span>
 #include <stop_token>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Weights that are there while a stage is worked on.
 class StageWeights {
  public:
   virtual ~StageWeights() = default;
   /// Of ModelIndex::matrices. Errors: those of reading it.
-  virtual measure::MatrixInput& matrix(std::int64_t index) = 0;
+  virtual MatrixInput& matrix(std::int64_t index) = 0;
   /// Empty for none.
   virtual std::span<const float> vector(const model::VectorRef& ref) = 0;
 };
@@ -27,7 +27,7 @@ class StageWeights {
 struct LayerTools {
   const model::Transformer& model;
   StageWeights& weights;
-  measure::ForwardBackend& backend;
+  ForwardBackend& backend;
   std::stop_token stop;
 };
 
@@ -66,4 +66,4 @@ void normalise_for_output(const LayerTools& tools, std::int64_t tokens, const fl
 void output_logits(const LayerTools& tools, std::int64_t tokens, const float* normalised,
                    std::int64_t first, std::int64_t count, float* logits);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

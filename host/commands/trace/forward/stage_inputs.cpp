@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 StageInputs::StageInputs(engine::UnitStream& unit, const std::vector<std::int64_t>& matrices,
                          const input::ModelFiles& files, std::size_t first,
@@ -17,7 +17,7 @@ StageInputs::StageInputs(engine::UnitStream& unit, const std::vector<std::int64_
       used_(matrices.size()),
       shared_(shared) {}
 
-measure::MatrixInput& StageInputs::matrix(std::int64_t index) {
+MatrixInput& StageInputs::matrix(std::int64_t index) {
   const auto found = std::find(matrices_.begin(), matrices_.end(), index);
   expects(found != matrices_.end(), "a matrix of the stage");
   const auto i = static_cast<std::size_t>(found - matrices_.begin());
@@ -58,4 +58,4 @@ void StageInputs::finish() {
   }
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

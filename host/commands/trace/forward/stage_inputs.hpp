@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Small vectors that were read, by which elements of which tensor they are.
 using StageVectors = std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t, std::int64_t>,
@@ -34,7 +34,7 @@ class StageInputs final : public StageWeights {
 
   /// Waits for it at the first call. Errors: those of reading it; Stopped; expects() one of the
   /// stage.
-  measure::MatrixInput& matrix(std::int64_t index) override;
+  MatrixInput& matrix(std::int64_t index) override;
   std::span<const float> vector(const model::VectorRef& ref) override;
 
   /// Throws where a matrix that was used could not be read, or its file is no longer the one that
@@ -53,4 +53,4 @@ class StageInputs final : public StageWeights {
   StageVectors vectors_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

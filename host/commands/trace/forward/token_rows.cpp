@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -224,4 +224,4 @@ std::unique_ptr<TokenRows> open_rows_file(std::int64_t tokens, std::int64_t widt
   return std::make_unique<FileRows>(tokens, width, descriptor, printable(path));
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// [tokens, width], row-major. One thread at a time. Errors of the form in a file: SystemError
 /// E-TRACE-ROWS (74).
@@ -62,4 +62,4 @@ std::unique_ptr<TokenRows> make_rows_in_file(std::int64_t tokens, std::int64_t w
 std::unique_ptr<TokenRows> open_rows_file(std::int64_t tokens, std::int64_t width,
                                           const std::string& path);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

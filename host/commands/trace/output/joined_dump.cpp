@@ -14,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 bool is_one_file(const std::string& output) {
   std::error_code trouble;
@@ -52,4 +52,4 @@ void join_dump(std::span<const DumpArrayPlan> plan, const std::string& folder,
   file.publish();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

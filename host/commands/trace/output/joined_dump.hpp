@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Whether a dump called `output` is one file: a name in .safetensors that no folder has.
 bool is_one_file(const std::string& output);
@@ -18,4 +18,4 @@ bool is_one_file(const std::string& output);
 void join_dump(std::span<const DumpArrayPlan> plan, const std::string& folder,
                const std::string& to);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -21,7 +21,7 @@ std::string known_text(double value, double error, bool with_sign = false) {
   return with_sign ? fmt::format("{:+.{}f}", value, digits) : fmt::format("{:.{}f}", value, digits);
 }
 
-std::string mean_text(const measure::MeanByPrompt& mean, bool with_sign = false) {
+std::string mean_text(const statistics::MeanByPrompt& mean, bool with_sign = false) {
   const std::string value = known_text(mean.mean, mean.error, with_sign);
   return std::isnan(mean.error)
              ? value
@@ -35,8 +35,8 @@ std::string of_tokens(std::int64_t tokens, std::int64_t prompts, std::int64_t le
 }
 
 std::string one_text(const LogitsFindings& findings, std::int64_t vocabulary) {
-  const measure::LossTally& losses = findings.losses;
-  const measure::LossSummary summary = losses.summary();
+  const statistics::LossTally& losses = findings.losses;
+  const statistics::LossSummary summary = losses.summary();
   std::string text = fmt::format("loss {} nats a token ", mean_text(summary.loss));
   text += std::isnan(summary.loss.error) ? "(one prompt: no error)" : "(by prompt)";
   text += fmt::format(", perplexity {:.4g}", summary.perplexity);
@@ -50,7 +50,7 @@ std::string one_text(const LogitsFindings& findings, std::int64_t vocabulary) {
 }
 
 std::string both_text(const LogitsFindings& findings) {
-  const measure::LossComparison both = findings.comparison.comparison();
+  const statistics::LossComparison both = findings.comparison.comparison();
   return fmt::format(
       "loss {} -> {} nats a token: {}{}, KL {:.3g}, same first choice {:.4g} % (of {})",
       mean_text(both.a.loss), mean_text(both.b.loss), mean_text(both.difference, true),
@@ -61,7 +61,7 @@ std::string both_text(const LogitsFindings& findings) {
 }
 
 std::string spread_text(const LogitsFindings& findings, std::int64_t vocabulary) {
-  const measure::LossComparison both = findings.comparison.comparison();
+  const statistics::LossComparison both = findings.comparison.comparison();
   return fmt::format(
       "perplexity {:.4g} -> {:.4g}; KL of a token: median {:.3g}, 90 % {:.3g}, 99 % {:.3g}, most "
       "{:.3g}; p of the token that came: root mean square change {:.3g} %; the uniform law: {:.4f}",
@@ -70,12 +70,12 @@ std::string spread_text(const LogitsFindings& findings, std::int64_t vocabulary)
       std::log(static_cast<double>(vocabulary)));
 }
 
-void add_mean(Json& object, const char* name, const measure::MeanByPrompt& mean) {
+void add_mean(Json& object, const char* name, const statistics::MeanByPrompt& mean) {
   object[name] = mean.mean;
   object[std::string(name) + "_se"] = mean.error;
 }
 
-void add_summary(Json& object, const measure::LossSummary& summary) {
+void add_summary(Json& object, const statistics::LossSummary& summary) {
   add_mean(object, "loss", summary.loss);
   object["perplexity"] = summary.perplexity;
   object["perplexity_low"] = summary.perplexity_low;
@@ -98,19 +98,19 @@ std::string loss_text(const LogitsFindings& findings, std::int64_t vocabulary,
 }
 
 void add_losses(const LogitsFindings& findings, std::int64_t vocabulary, Json& out) {
-  const measure::LossTally& losses = findings.losses;
+  const statistics::LossTally& losses = findings.losses;
   Json own = {{"tokens", losses.tokens()},
               {"prompts", losses.prompts()},
               {"left_out", losses.left_out()},
               {"loss_null", std::log(static_cast<double>(vocabulary))}};
   add_summary(own, losses.summary());
   out["loss"] = std::move(own);
-  const measure::ComparisonTally& tally = findings.comparison;
+  const statistics::ComparisonTally& tally = findings.comparison;
   if (tally.tokens() == 0 && tally.left_out() == 0) {
     out["against"] = nullptr;
     return;
   }
-  const measure::LossComparison both = tally.comparison();
+  const statistics::LossComparison both = tally.comparison();
   Json against = {
       {"tokens", tally.tokens()}, {"prompts", tally.prompts()}, {"left_out", tally.left_out()}};
   add_summary(against, both.b);
@@ -126,4 +126,4 @@ void add_losses(const LogitsFindings& findings, std::int64_t vocabulary, Json& o
   out["against"] = std::move(against);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

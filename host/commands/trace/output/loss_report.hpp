@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What the tokens cost, in a sentence of one model, or (findings.comparison) of both and what lies
 /// between them; wrapped to `columns`. `vocabulary`: of the null, ln of it.
@@ -20,4 +20,4 @@ std::string loss_text(const LogitsFindings& findings, std::int64_t vocabulary, s
 /// statistics/activations/token_losses.hpp, in nats.
 void add_losses(const LogitsFindings& findings, std::int64_t vocabulary, Json& out);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

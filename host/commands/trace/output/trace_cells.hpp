@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// Prompts beyond which no Gram matrix is kept: those of all layers are compared in memory.
 inline constexpr std::int64_t kMostGramPrompts = 512;
@@ -92,4 +92,4 @@ consteval std::size_t trace_array(std::string_view name) {
   return results::number_in(kTraceArrays, name);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -22,7 +22,7 @@
 #include <system_error>
 #include <utility>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -356,4 +356,4 @@ std::uint64_t DumpWriter::bytes() const {
       [](std::uint64_t sum, const DumpArrayPlan& plan) { return sum + plan.bytes + kHeader; });
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

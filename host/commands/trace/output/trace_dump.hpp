@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// What is kept of a forward pass, and how.
 struct DumpChoice {
@@ -98,7 +98,8 @@ class DumpWriter final : public TraceObserver {
   bool wants_logits() const override { return has("logits", -1); }
   void hidden(const TraceBlock& block) override { write("hidden", block); }
   void mlp(const TraceBlock& block) override { write("mlp", block); }
-  void router(const TraceBlock& logits, std::span<const measure::RoutedToken> /*routed*/) override {
+  void router(const TraceBlock& logits,
+              std::span<const statistics::RoutedToken> /*routed*/) override {
     write("router_logits", logits);
   }
   void logits(const LogitsTile& tile) override;
@@ -123,4 +124,4 @@ class DumpWriter final : public TraceObserver {
   std::map<std::string, std::unique_ptr<DumpArray>> open_;  ///< by name
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

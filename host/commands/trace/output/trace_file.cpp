@@ -18,7 +18,7 @@
 #include <utility>
 #include <variant>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -48,10 +48,11 @@ std::vector<LayerPair> layer_pairs(std::span<const results::StoredRow* const> ro
     }
   }
   std::vector<LayerPair> pairs;
-  const double deviation = measure::permuted_cka_deviation(prompts);
+  const double deviation = statistics::permuted_cka_deviation(prompts);
   for (std::size_t i = 0; i < grams.size(); ++i) {
     for (std::size_t j = i; j < grams.size(); ++j) {
-      const measure::GramCka cka = measure::gram_cka(grams[i].second, grams[j].second, prompts);
+      const statistics::GramCka cka =
+          statistics::gram_cka(grams[i].second, grams[j].second, prompts);
       pairs.push_back({grams[i].first, grams[j].first, cka.unbiased, 0.0, deviation, cka.biased});
     }
   }
@@ -73,11 +74,11 @@ results::SideTable pairs_table(const std::vector<LayerPair>& pairs) {
   return table;
 }
 
-results::Beside trace_beside(const results::FileDescription& /*description*/,
-                             std::span<const results::StoredRow* const> rows,
-                             results::BulkSource& bulk, bool whole) {
-  return whole ? results::Beside{.tables = {pairs_table(layer_pairs(rows, bulk))}}
-               : results::Beside{};
+results::SideTables trace_beside(const results::FileDescription& /*description*/,
+                                 std::span<const results::StoredRow* const> rows,
+                                 results::BulkSource& bulk, bool whole) {
+  return whole ? results::SideTables{.tables = {pairs_table(layer_pairs(rows, bulk))}}
+               : results::SideTables{};
 }
 
 void check_row(const results::RowRules& rules) {
@@ -300,4 +301,4 @@ results::Schema trace_schema() {
           .summarise = trace_summary};
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

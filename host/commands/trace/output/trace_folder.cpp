@@ -26,7 +26,7 @@
 #include <system_error>
 #include <unistd.h>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -382,4 +382,4 @@ void TraceFolder::remove_everything() noexcept {
   ::rmdir(folder_.c_str());
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

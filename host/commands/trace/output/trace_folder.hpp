@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// "name\nvalue" lines, as RunDescription::fingerprint.
 using TraceFingerprint = std::vector<std::pair<std::string, std::string>>;
@@ -83,4 +83,4 @@ class TraceFolder {
   std::unique_ptr<results::LockFile> lock_;
 };
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 namespace {
 
@@ -21,9 +21,9 @@ constexpr std::int64_t kUsefulRows = 512;
 
 /// What is summed at one position.
 struct Position {
-  measure::LogitSums a;  ///< of one model
-  measure::LogitPair pair;
-  measure::LikeliestEntries likeliest = {};
+  statistics::LogitSums a;  ///< of one model
+  statistics::LogitPair pair;
+  statistics::LikeliestEntries likeliest = {};
 };
 
 /// The token that comes behind each row in its prompt; -1 behind the last.
@@ -106,7 +106,7 @@ class LogitsPass {
     positions_.clear();
     for (std::int64_t i = first; i < first + count; ++i) {
       const std::int64_t next = next_[static_cast<std::size_t>(i)];
-      positions_.push_back({.a = measure::LogitSums(next), .pair = measure::LogitPair(next)});
+      positions_.push_back({.a = statistics::LogitSums(next), .pair = statistics::LogitPair(next)});
     }
   }
 
@@ -145,7 +145,7 @@ class LogitsPass {
   void end_block(std::int64_t first, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
       const Position& position = positions_[static_cast<std::size_t>(i)];
-      const measure::LogitSums& sums = b_ == nullptr ? position.a : position.pair.a();
+      const statistics::LogitSums& sums = b_ == nullptr ? position.a : position.pair.a();
       const auto row = static_cast<std::size_t>(first + i);
       const std::int64_t prompt = prompts_[row];
       if (sums.is_distribution()) {
@@ -224,4 +224,4 @@ LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracePro
   return LogitsPass(a, b, prompts, plan, threads, observers).run();
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

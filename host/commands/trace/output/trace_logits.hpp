@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 /// A model and what its last layer left: x [tokens, hidden], before the final norm. The weights are
 /// its output matrix (encoded in memory, or streamed), final_norm and output_bias.
@@ -39,10 +39,10 @@ LogitsPlan plan_logits(std::int64_t tokens, std::int64_t hidden, std::int64_t vo
 /// What logits said of the tokens that came.
 struct LogitsFindings {
   /// Tokens that were predicted: all but the first of each prompt. Of the first model, and of both.
-  measure::LossTally losses;
-  measure::ComparisonTally comparison;  ///< empty where there is one model
+  statistics::LossTally losses;
+  statistics::ComparisonTally comparison;  ///< empty where there is one model
   /// Of every token of the first model, predicted ones or not.
-  measure::PromptMean entropy, top8_mass;
+  statistics::PromptMean entropy, top8_mass;
   std::int64_t left_out = 0;  ///< tokens of it whose logits are not finite
 };
 
@@ -54,4 +54,4 @@ LogitsFindings trace_logits(const LogitsOf& a, const LogitsOf* b, const TracePro
                             const LogitsPlan& plan, std::int32_t threads,
                             std::span<TraceObserver* const> observers);
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

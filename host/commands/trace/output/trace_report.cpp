@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 std::string trace_text(const TraceResult& result, std::size_t columns) {
   std::string out =
@@ -82,4 +82,4 @@ std::string trace_json(const TraceResult& result) {
   return out.dump(2) + "\n";
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -1,6 +1,6 @@
 // Owns what can pass by, which windows are under way, and putting what was asked for together from
 // them.
-#include "passing_bytes.hpp"
+#include "read_ahead_window.hpp"
 
 #include "matrix_loader.hpp"
 
@@ -20,26 +20,28 @@ bool can_pass_by(const input::ModelFiles& files, const model::MatrixRecord& matr
          source_of(files, matrix.codes.tensor).descriptor() >= 0;
 }
 
-PassingBytes::PassingBytes(UnitStream& unit, const input::ByteRange& range)
+ReadAheadWindow::ReadAheadWindow(UnitStream& unit, const input::ByteRange& range)
     : unit_(unit), range_(range) {
   if (range.bytes > 0) {
     (void)open(0);
   }
 }
 
-std::uint64_t PassingBytes::window_count() const { return ceil_divide(range_.bytes, kWindowBytes); }
+std::uint64_t ReadAheadWindow::window_count() const {
+  return ceil_divide(range_.bytes, kWindowBytes);
+}
 
-input::ByteRange PassingBytes::window_range(std::uint64_t number) const {
+input::ByteRange ReadAheadWindow::window_range(std::uint64_t number) const {
   const std::uint64_t first = number * kWindowBytes;
   return {range_.source, range_.offset + first, std::min(kWindowBytes, range_.bytes - first)};
 }
 
-std::uint64_t PassingBytes::window_memory(std::uint64_t bytes) {
+std::uint64_t ReadAheadWindow::window_memory(std::uint64_t bytes) {
   const std::uint64_t windows = std::min(kWindows, ceil_divide(bytes, kWindowBytes));
   return windows * RangeSet::bytes_for({std::min(bytes, kWindowBytes)});
 }
 
-const std::byte* PassingBytes::at(std::uint64_t first, std::uint64_t count) {
+const std::byte* ReadAheadWindow::at(std::uint64_t first, std::uint64_t count) {
   expects(first <= range_.bytes && count <= range_.bytes - first, "bytes within their range");
   throw_if_stopped(unit_.stop_token());
   const std::uint64_t end = first + count;
@@ -72,7 +74,7 @@ const std::byte* PassingBytes::at(std::uint64_t first, std::uint64_t count) {
 }
 
 /// Window `number`, it and those behind it begun.
-PassingBytes::Window& PassingBytes::open(std::uint64_t number) {
+ReadAheadWindow::Window& ReadAheadWindow::open(std::uint64_t number) {
   const std::uint64_t end = std::min(window_count(), number + kWindows);
   for (std::uint64_t next = number; next < end; ++next) {
     Window& window = windows_[next % kWindows];
@@ -83,7 +85,7 @@ PassingBytes::Window& PassingBytes::open(std::uint64_t number) {
   return windows_[number % kWindows];
 }
 
-void PassingBytes::begin(Window& window, std::uint64_t number) {
+void ReadAheadWindow::begin(Window& window, std::uint64_t number) {
   if (window.set != nullptr) {
     window.set->wait();  // of a window that was passed over
   }
@@ -100,7 +102,7 @@ void PassingBytes::begin(Window& window, std::uint64_t number) {
 }
 
 /// The first byte of a window that is read ahead.
-const std::byte* PassingBytes::wait(Window& window) {
+const std::byte* ReadAheadWindow::wait(Window& window) {
   window.set->wait();
   if (const std::exception_ptr& error = window.set->errors().front(); error != nullptr) {
     std::rethrow_exception(error);

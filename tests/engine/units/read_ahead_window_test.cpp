@@ -1,6 +1,6 @@
 // Bytes that pass by once: the right ones whatever is asked for and whatever way they come, within
 // the memory that was told, and neither failures nor stops leave anyone waiting.
-#include "engine/units/passing_bytes.hpp"
+#include "engine/units/read_ahead_window.hpp"
 
 #include "unit_stream_fixture.hpp"
 
@@ -11,18 +11,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace vindex::engine::passing_bytes_test {
+namespace vindex::engine::read_ahead_window_test {
 namespace {
 
-constexpr std::uint64_t kWindow = PassingBytes::kWindowBytes;
+constexpr std::uint64_t kWindow = ReadAheadWindow::kWindowBytes;
 constexpr std::uint64_t kOffset = 1237;  // nothing is aligned
 constexpr std::uint64_t kBytes = 5 * kWindow + 321;
 
 /// A unit that reads nothing by itself, of a file that holds a range of kBytes, and the memory that
 /// it hands out.
-class PassingBytesTest : public ::testing::Test {
+class ReadAheadWindowTest : public ::testing::Test {
  protected:
-  PassingBytesTest() {
+  ReadAheadWindowTest() {
     content_.resize(kOffset + kBytes + 7);
     for (std::size_t i = 0; i < content_.size(); ++i) {
       content_[i] = static_cast<char>(byte_at(i));
@@ -70,7 +70,7 @@ class PassingBytesTest : public ::testing::Test {
   std::unique_ptr<UnitStream> unit_;
 };
 
-TEST_F(PassingBytesTest, EveryWayGivesTheBytesOfEveryPiece) {
+TEST_F(ReadAheadWindowTest, EveryWayGivesTheBytesOfEveryPiece) {
   for (const input::ReadPath path :
        {input::ReadPath::kAuto, input::ReadPath::kDirect, input::ReadPath::kBuffered}) {
     for (const bool is_dropped : {false, true}) {
@@ -82,7 +82,7 @@ TEST_F(PassingBytesTest, EveryWayGivesTheBytesOfEveryPiece) {
           drop_from_page_cache();
         }
         read_by({.path = path, .depth = 2, .threads = 2});
-        PassingBytes passing(*unit_, range());
+        ReadAheadWindow passing(*unit_, range());
         for (std::uint64_t first = 0; first < kBytes; first += piece) {
           const std::uint64_t count = std::min(piece, kBytes - first);
           ASSERT_TRUE(are_right(passing.at(first, count), first, count)) << first;
@@ -92,10 +92,10 @@ TEST_F(PassingBytesTest, EveryWayGivesTheBytesOfEveryPiece) {
   }
 }
 
-TEST_F(PassingBytesTest, AnyOtherOrderIsRightToo) {
+TEST_F(ReadAheadWindowTest, AnyOtherOrderIsRightToo) {
   for (const input::ReadPath path : {input::ReadPath::kAuto, input::ReadPath::kDirect}) {
     read_by({.path = path, .depth = 2, .threads = 2});
-    PassingBytes passing(*unit_, range());
+    ReadAheadWindow passing(*unit_, range());
     std::mt19937 random(5);
     for (int i = 0; i < 60; ++i) {
       const std::uint64_t first = random() % kBytes;
@@ -105,19 +105,19 @@ TEST_F(PassingBytesTest, AnyOtherOrderIsRightToo) {
   }
 }
 
-TEST_F(PassingBytesTest, ItsWindowsTakeTheMemoryThatWasToldAndCopiesNone) {
+TEST_F(ReadAheadWindowTest, ItsWindowsTakeTheMemoryThatWasToldAndCopiesNone) {
   read_by({.path = input::ReadPath::kDirect});
   {
-    PassingBytes passing(*unit_, range());
+    ReadAheadWindow passing(*unit_, range());
     for (std::uint64_t first = 0; first + 1000 <= kBytes; first += kWindow / 2) {
       (void)passing.at(first, 1000);
     }
     EXPECT_GT(live_, 0);
-    EXPECT_LE(live_, static_cast<std::int64_t>(PassingBytes::window_memory(kBytes)));
+    EXPECT_LE(live_, static_cast<std::int64_t>(ReadAheadWindow::window_memory(kBytes)));
   }
   EXPECT_EQ(live_, 0);
-  EXPECT_LT(PassingBytes::window_memory(1000), 100'000U);
-  EXPECT_EQ(PassingBytes::window_memory(0), 0U);
+  EXPECT_LT(ReadAheadWindow::window_memory(1000), 100'000U);
+  EXPECT_EQ(ReadAheadWindow::window_memory(0), 0U);
 
   read_by({});
   for (std::uint64_t at = 0; at < content_.size(); at += 4096) {
@@ -127,7 +127,7 @@ TEST_F(PassingBytesTest, ItsWindowsTakeTheMemoryThatWasToldAndCopiesNone) {
   if (!reader_->is_resident(range())) {
     GTEST_SKIP() << "the page cache does not keep this file";
   }
-  PassingBytes passing(*unit_, range());
+  ReadAheadWindow passing(*unit_, range());
   EXPECT_TRUE(are_right(passing.at(10, 5000), 10, 5000));
   EXPECT_EQ(live_, 0);
   EXPECT_EQ(reader_->statistics().cached_bytes, 5000U);
@@ -135,7 +135,7 @@ TEST_F(PassingBytesTest, ItsWindowsTakeTheMemoryThatWasToldAndCopiesNone) {
 
 constexpr std::uint64_t kBad = kOffset + 2 * kWindow + 99;
 
-TEST_F(PassingBytesTest, AWindowThatCannotBeReadIsAnErrorOfWhatLiesInIt) {
+TEST_F(ReadAheadWindowTest, AWindowThatCannotBeReadIsAnErrorOfWhatLiesInIt) {
   const std::unique_ptr<ByteSource> whole = input::open_file_source(path_);
   // Requests of a source are its windows: the third fails, and again where it is asked alone.
   class Failing final : public ByteSource {
@@ -158,7 +158,7 @@ TEST_F(PassingBytesTest, AWindowThatCannotBeReadIsAnErrorOfWhatLiesInIt) {
   };
   source_ = std::make_unique<Failing>(*whole);
   read_by({});
-  PassingBytes passing(*unit_, range());
+  ReadAheadWindow passing(*unit_, range());
   for (std::uint64_t window = 0; window < 5; ++window) {
     if (window == 2) {
       EXPECT_THROW((void)passing.at(window * kWindow, 1000), SystemError);
@@ -169,19 +169,19 @@ TEST_F(PassingBytesTest, AWindowThatCannotBeReadIsAnErrorOfWhatLiesInIt) {
   }
 }
 
-TEST_F(PassingBytesTest, AFileThatEndsBeforeIsTruncatedWhicheverWayItComes) {
+TEST_F(ReadAheadWindowTest, AFileThatEndsBeforeIsTruncatedWhicheverWayItComes) {
   for (const input::ReadPath path : {input::ReadPath::kAuto, input::ReadPath::kDirect}) {
     read_by({.path = path});
     const input::ByteRange beyond = {source_.get(), content_.size() - 1000, 2000};
-    PassingBytes passing(*unit_, beyond);
+    ReadAheadWindow passing(*unit_, beyond);
     EXPECT_THROW((void)passing.at(0, 2000), FormatError);
   }
 }
 
-TEST_F(PassingBytesTest, AStopIsSeenAndWhatIsUnderWayIsWaitedFor) {
+TEST_F(ReadAheadWindowTest, AStopIsSeenAndWhatIsUnderWayIsWaitedFor) {
   for (const input::ReadPath path : {input::ReadPath::kAuto, input::ReadPath::kDirect}) {
     read_by({.path = path, .depth = 1, .threads = 1});
-    PassingBytes passing(*unit_, range());
+    ReadAheadWindow passing(*unit_, range());
     (void)passing.at(0, 1000);
     unit_->stop();
     EXPECT_THROW((void)passing.at(1000, 1000), Stopped);
@@ -221,7 +221,7 @@ class PassingUnitTest : public ::testing::Test {
 TEST_F(PassingUnitTest, ItsInputsAreTheMatrices) {
   const auto passing = unit();
   for (std::size_t i = 0; i < 2; ++i) {
-    measure::MatrixInput& input = *passing->input(i);
+    MatrixInput& input = *passing->input(i);
     EXPECT_FALSE(input.in_memory());
     EXPECT_TRUE(input.has_cheap_slabs());
     const model::MatrixRecord& record = model_.index.matrices[i == 0 ? 1 : 4];
@@ -248,4 +248,4 @@ TEST_F(PassingUnitTest, AFileThatChangedMeanwhileIsNoticed) {
 }
 
 }  // namespace
-}  // namespace vindex::engine::passing_bytes_test
+}  // namespace vindex::engine::read_ahead_window_test

@@ -22,14 +22,14 @@ namespace vindex::engine {
 bool can_pass_by(const input::ModelFiles& files, const model::MatrixRecord& matrix);
 
 /// Used by one thread at a time.
-class PassingBytes {
+class ReadAheadWindow {
  public:
   /// Bytes that are read together.
   static constexpr std::uint64_t kWindowBytes = 4ULL << 20U;
 
   /// Begins to read. Memory is the unit's, which must outlive it, as must the range's source.
   /// Errors: OutOfMemory.
-  PassingBytes(UnitStream& unit, const input::ByteRange& range);
+  ReadAheadWindow(UnitStream& unit, const input::ByteRange& range);
 
   /// Bytes [first, first + count) of the range, until the next call. Calls may come in any order,
   /// but only ascending ones find their windows read. Errors: as BulkReader::submit(); Stopped.

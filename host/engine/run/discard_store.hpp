@@ -9,9 +9,9 @@
 
 namespace vindex::engine {
 
-class NoStore final : public results::RunStore {
+class DiscardStore final : public results::RunStore {
  public:
-  explicit NoStore(std::int64_t rows) : done_(static_cast<std::size_t>(rows)) {}
+  explicit DiscardStore(std::int64_t rows) : done_(static_cast<std::size_t>(rows)) {}
   const std::vector<bool>& done() const override { return done_; }
   void add(results::ResultRow /*row*/) override {}
   void show_progress(const results::RunProgress& /*progress*/) override {}
