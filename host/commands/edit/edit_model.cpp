@@ -9,7 +9,7 @@
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "engine/units/matrix_loader.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "input/model_store.hpp"
 #include "model/config/model_config.hpp"
 #include "model/selection/selection.hpp"

@@ -6,7 +6,7 @@
 
 #include "lookup_run.hpp"
 
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "statistics/features/feature_scores.hpp"
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include "commands/trace/forward/stage_inputs.hpp"
 #include "engine/plan/memory_budget.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 
 #include <algorithm>
 #include <vector>

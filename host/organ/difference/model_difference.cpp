@@ -4,7 +4,7 @@
 #include "tensor_pair.hpp"
 
 #include "core/process/parallel.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "input/model_files.hpp"
 #include "input/model_folder.hpp"
 #include "input/stores/open_store.hpp"

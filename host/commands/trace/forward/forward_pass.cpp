@@ -8,7 +8,7 @@
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "statistics/routing/routing_statistics.hpp"
 #include <vindex/error.hpp>
 

@@ -1,10 +1,10 @@
 // Owns a pass as a job whose rows hold nothing.
 #include "matrix_pass.hpp"
 
-#include "read_ahead_window.hpp"
+#include "opening.hpp"
 
 #include "backend/backend.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/units/read_ahead_window.hpp"
 #include <vindex/error.hpp>
 
 #include <utility>

@@ -1,12 +1,12 @@
 // Owns a pass without a results file: planned, read ahead and spread over workers by the loop of
-// every run (engine/run/job_runner.hpp), within the memory budget. What comes of a piece of work is
+// every run (job_runner.hpp), within the memory budget. What comes of a piece of work is
 // its body's: it is kept in memory, or written as a tensor.
 #pragma once
 
-#include "unit_stream.hpp"
+#include "job_runner.hpp"
 
 #include "backend/backend.hpp"
-#include "engine/run/job_runner.hpp"
+#include "engine/units/unit_stream.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
