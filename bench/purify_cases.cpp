@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 namespace {
 
 using Random = std::mt19937_64;
@@ -160,4 +160,4 @@ DrawnMatrix draw_case(std::size_t index, std::int64_t rows, std::int64_t cols, s
   return out;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -100,7 +100,7 @@ int active_clusters(Kernel kernel, unsigned size, std::size_t shared_bytes, cuda
   return clusters;
 }
 
-void per_barrier(bench::Row& row, std::vector<double> times) {
+void per_barrier(throughput::Row& row, std::vector<double> times) {
   for (double& time : times) {
     time /= kBarriers;
   }
@@ -112,18 +112,19 @@ void cluster_probes(Probe& probe, unsigned size, float* sink) {
   const std::string name = std::to_string(size) + " blocks";
   const std::size_t shared_bytes = 200U << 10U;
   int most = 0;
-  probe.run(
-      plain_row("probe.active_clusters", name + ", 200 KiB each", "share"), [&](bench::Row& row) {
-        most = active_clusters(neighbour_kernel, size, shared_bytes, probe.stream());
-        const int blocks = most * static_cast<int>(size);
-        row.samples = {static_cast<double>(blocks) / probe.properties().multiProcessorCount};
-        row.note = std::to_string(most) + " clusters, " + std::to_string(blocks) + " of " +
-                   std::to_string(probe.properties().multiProcessorCount) + " multiprocessors";
-      });
+  probe.run(plain_row("probe.active_clusters", name + ", 200 KiB each", "share"),
+            [&](throughput::Row& row) {
+              most = active_clusters(neighbour_kernel, size, shared_bytes, probe.stream());
+              const int blocks = most * static_cast<int>(size);
+              row.samples = {static_cast<double>(blocks) / probe.properties().multiProcessorCount};
+              row.note = std::to_string(most) + " clusters, " + std::to_string(blocks) + " of " +
+                         std::to_string(probe.properties().multiProcessorCount) +
+                         " multiprocessors";
+            });
   for (const bool all : {false, true}) {
     probe.run(plain_row("probe.cluster_barrier", name + (all ? ", all clusters" : ", one cluster"),
                         "microseconds"),
-              [&](bench::Row& row) {
+              [&](throughput::Row& row) {
                 const int clusters =
                     all ? active_clusters(cluster_barrier_kernel, size, 0, probe.stream()) : 1;
                 allow(cluster_barrier_kernel, size, 0);
@@ -135,22 +136,22 @@ void cluster_probes(Probe& probe, unsigned size, float* sink) {
                 }));
               });
   }
-  probe.run(
-      plain_row("probe.dsmem_read", name + ", all clusters", "gb_per_s"), [&](bench::Row& row) {
-        constexpr int kTimes = 200;
-        const int count = static_cast<int>(shared_bytes / sizeof(float4));
-        allow(neighbour_kernel, size, shared_bytes);
-        cudaLaunchAttribute attribute{};
-        const cudaLaunchConfig_t config =
-            cluster_config(static_cast<unsigned>(std::max(most, 1)), size, shared_bytes,
-                           probe.stream(), attribute);
-        const double bytes =
-            static_cast<double>(shared_bytes) * kTimes * static_cast<double>(config.gridDim.x);
-        row.samples = gigabytes_per_second(bytes, probe.microseconds([&] {
-          check(cudaLaunchKernelEx(&config, neighbour_kernel, count, kTimes, sink));
-        }));
-        row.note = std::to_string(most) + " clusters at once";
-      });
+  probe.run(plain_row("probe.dsmem_read", name + ", all clusters", "gb_per_s"),
+            [&](throughput::Row& row) {
+              constexpr int kTimes = 200;
+              const int count = static_cast<int>(shared_bytes / sizeof(float4));
+              allow(neighbour_kernel, size, shared_bytes);
+              cudaLaunchAttribute attribute{};
+              const cudaLaunchConfig_t config =
+                  cluster_config(static_cast<unsigned>(std::max(most, 1)), size, shared_bytes,
+                                 probe.stream(), attribute);
+              const double bytes = static_cast<double>(shared_bytes) * kTimes *
+                                   static_cast<double>(config.gridDim.x);
+              row.samples = gigabytes_per_second(bytes, probe.microseconds([&] {
+                check(cudaLaunchKernelEx(&config, neighbour_kernel, count, kTimes, sink));
+              }));
+              row.note = std::to_string(most) + " clusters at once";
+            });
 }
 
 }  // namespace
@@ -159,7 +160,7 @@ void probe_barriers(Probe& probe) {
   DeviceBuffer sink_memory("sink");
   auto* const sink = sink_memory.reserve_array<float>(1);
   probe.run(plain_row("probe.launch", "empty kernel, one of 1000", "microseconds"),
-            [&](bench::Row& row) {
+            [&](throughput::Row& row) {
               per_barrier(row, probe.microseconds([&] {
                 for (int i = 0; i < kBarriers; ++i) {
                   kernels::launch(empty_kernel, dim3(1), dim3(32), 0, probe.stream());
@@ -167,7 +168,7 @@ void probe_barriers(Probe& probe) {
               }));
             });
   probe.run(plain_row("probe.grid_barrier", "one block a multiprocessor", "microseconds"),
-            [&](bench::Row& row) {
+            [&](throughput::Row& row) {
               cudaLaunchAttribute attribute{};
               attribute.id = cudaLaunchAttributeCooperative;
               attribute.val.cooperative = 1;
@@ -182,8 +183,8 @@ void probe_barriers(Probe& probe) {
               }));
             });
   if (!probe.has_clusters()) {
-    bench::Row row = plain_row("probe.cluster_barrier", "none", "microseconds");
-    probe.run(row, [](bench::Row& found) { found.note = "this device has no clusters"; });
+    throughput::Row row = plain_row("probe.cluster_barrier", "none", "microseconds");
+    probe.run(row, [](throughput::Row& found) { found.note = "this device has no clusters"; });
     return;
   }
   for (const unsigned size : {8U, 16U}) {

@@ -127,7 +127,7 @@ void probe_decode(Probe& probe) {
                           by_kernel ? "kernel, as many bytes as decoded"
                                     : "cudaMemcpyAsync, as many bytes as decoded",
                           "gb_per_s"),
-                [&](bench::Row& row) {
+                [&](throughput::Row& row) {
                   row.samples = gigabytes_per_second(bytes, probe.microseconds([&] {
                     if (by_kernel) {
                       copy_on_device(from, out, most, 1, probe.stream());
@@ -136,23 +136,23 @@ void probe_decode(Probe& probe) {
                                             cudaMemcpyDeviceToDevice, probe.stream()));
                     }
                   }));
-                  limit = std::max(limit, bench::median(row.samples));
+                  limit = std::max(limit, throughput::median(row.samples));
                 });
     }
   }
   for (const decode::SampleShape& shape : all) {
-    bench::Row row{.name = "probe.decode",
-                   .route = "a thread per four weights",
-                   .backend = "cuda",
-                   .rows = shape.rows,
-                   .cols = shape.cols,
-                   .batch = 1,
-                   .encoding = shape.encoding.label,
-                   .unit = "gb_per_s"};
+    throughput::Row row{.name = "probe.decode",
+                        .route = "a thread per four weights",
+                        .backend = "cuda",
+                        .rows = shape.rows,
+                        .cols = shape.cols,
+                        .batch = 1,
+                        .encoding = shape.encoding.label,
+                        .unit = "gb_per_s"};
     if (limit > 0.0) {
       row.limit = limit;
     }
-    probe.run(std::move(row), [&](bench::Row& found) {
+    probe.run(std::move(row), [&](throughput::Row& found) {
       const decode::EncodedSample sample(shape, 0, fill);
       const auto code_bytes =
           decode::code_bytes(shape.encoding, static_cast<std::uint64_t>(shape.rows),
@@ -165,7 +165,7 @@ void probe_decode(Probe& probe) {
         kernels::decode_matrix(shape.encoding, matrix.view(), out, shape.cols, probe.stream());
       }));
       if (limit > 0.0 && !found.samples.empty()) {
-        found.note = number(100.0 * bench::median(found.samples) / limit) + " % of the copy";
+        found.note = number(100.0 * throughput::median(found.samples) / limit) + " % of the copy";
       }
     });
   }

@@ -91,7 +91,7 @@ double trace_error(Probe& probe, const Case& one, const T* values, const T* orig
   return std::abs(sum / trace - 1.0);
 }
 
-void solve(Probe& probe, Solver& solver, const Case& one, bench::Row& row) {
+void solve(Probe& probe, Solver& solver, const Case& one, throughput::Row& row) {
   make_original(probe, solver, one);
   const cudaDataType_t type = one.is_wide ? CUDA_R_64F : CUDA_R_32F;
   const std::size_t element = one.is_wide ? 8 : 4;
@@ -209,16 +209,16 @@ std::vector<Case> cases() {
 void probe_eigen(Probe& probe) {
   Solver solver(probe);
   for (const Case& one : cases()) {
-    bench::Row row{.name = one.is_batched ? "probe.syev_batched" : "probe.syevd",
-                   .route = one.with_vectors ? "with vectors" : "values only",
-                   .backend = "cuda",
-                   .rows = one.order,
-                   .cols = one.order,
-                   .batch = one.batch,
-                   .encoding = one.is_wide ? "F64" : "F32",
-                   .unit = "ms_per_matrix",
-                   .peer = one.is_batched ? "cusolver.XsyevBatched" : "cusolver.Xsyevd"};
-    probe.run(std::move(row), [&](bench::Row& found) {
+    throughput::Row row{.name = one.is_batched ? "probe.syev_batched" : "probe.syevd",
+                        .route = one.with_vectors ? "with vectors" : "values only",
+                        .backend = "cuda",
+                        .rows = one.order,
+                        .cols = one.order,
+                        .batch = one.batch,
+                        .encoding = one.is_wide ? "F64" : "F32",
+                        .unit = "ms_per_matrix",
+                        .peer = one.is_batched ? "cusolver.XsyevBatched" : "cusolver.Xsyevd"};
+    probe.run(std::move(row), [&](throughput::Row& found) {
       try {
         solve(probe, solver, one, found);
       } catch (const std::exception& error) {

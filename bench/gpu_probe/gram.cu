@@ -100,17 +100,17 @@ std::vector<T> to_host(const T* device, std::int64_t count, cudaStream_t stream)
 void variant(Probe& probe, const Arrays& on, const std::vector<double>& exact,
              const std::string& name, std::int64_t batch, bool is_wide,
              const std::function<void()>& work) {
-  const bench::Row row{.name = "gram",
-                       .route = name,
-                       .backend = "cuda",
-                       .rows = on.shape.rows,
-                       .cols = on.shape.cols,
-                       .batch = batch,
-                       .encoding = "F32",
-                       .unit = "ms_per_matrix",
-                       .peer = "cublas." + name};
+  const throughput::Row row{.name = "gram",
+                            .route = name,
+                            .backend = "cuda",
+                            .rows = on.shape.rows,
+                            .cols = on.shape.cols,
+                            .batch = batch,
+                            .encoding = "F32",
+                            .unit = "ms_per_matrix",
+                            .peer = "cublas." + name};
   bool succeeded = false;
-  probe.run(row, [&](bench::Row& found) {
+  probe.run(row, [&](throughput::Row& found) {
     found.samples = probe.microseconds(work);
     for (double& sample : found.samples) {
       sample *= 1e-3 / static_cast<double>(batch);
@@ -124,12 +124,12 @@ void variant(Probe& probe, const Arrays& on, const std::vector<double>& exact,
   const auto [bias, largest] =
       is_wide ? errors(to_host(on.wide_gram, order * order, probe.stream()), exact, order)
               : errors(to_host(on.gram, order * order, probe.stream()), exact, order);
-  bench::Row error = row;
+  throughput::Row error = row;
   error.unit = "share";
   error.name = "probe.error.gram_diagonal_bias";
-  probe.run(error, [&, value = bias](bench::Row& found) { found.samples = {value}; });
+  probe.run(error, [&, value = bias](throughput::Row& found) { found.samples = {value}; });
   error.name = "probe.error.gram_largest";
-  probe.run(error, [&, value = largest](bench::Row& found) { found.samples = {value}; });
+  probe.run(error, [&, value = largest](throughput::Row& found) { found.samples = {value}; });
 }
 
 void probe_shape(Probe& probe, cublasHandle_t blas, const Shape& shape, DeviceBuffer& memory) {

@@ -45,13 +45,13 @@ void probe_memory(Probe& probe) {
 
   probe.run(
       plain_row("probe.device_copy", "cudaMemcpyAsync, read and written", "gb_per_s"),
-      [&](bench::Row& row) {
+      [&](throughput::Row& row) {
         row.samples = gigabytes_per_second(2.0 * kBytes, probe.microseconds([&] {
           check(cudaMemcpyAsync(to, from, 4 * kCount, cudaMemcpyDeviceToDevice, probe.stream()));
         }));
       });
   probe.run(plain_row("probe.device_copy", "kernel, read and written", "gb_per_s"),
-            [&](bench::Row& row) {
+            [&](throughput::Row& row) {
               row.samples = gigabytes_per_second(2.0 * kBytes, probe.microseconds([&] {
                 copy_on_device(from, to, kCount, 1, probe.stream());
               }));
@@ -59,7 +59,7 @@ void probe_memory(Probe& probe) {
   for (const std::int64_t mebibytes : {8, 16, 32}) {
     probe.run(
         plain_row("probe.l2_read", std::to_string(mebibytes) + " MiB by every block", "gb_per_s"),
-        [&](bench::Row& row) {
+        [&](throughput::Row& row) {
           const std::int64_t count = mebibytes << 16U;  // float4
           const int blocks = 2 * probe.properties().multiProcessorCount;
           const double bytes = 16.0 * static_cast<double>(count) * blocks * 2.0;

@@ -108,7 +108,7 @@ __global__ void tensor_f64_kernel(double* sink) {
 template <typename T>
 void peak(Probe& probe, const std::string& what, double flop_per_thread, void (*kernel)(T*),
           T* sink) {
-  probe.run(plain_row("probe.peak", what, "microseconds"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.peak", what, "microseconds"), [&](throughput::Row& row) {
     const auto blocks = static_cast<unsigned>(probe.properties().multiProcessorCount) * 8;
     row.samples = probe.microseconds(
         [&] { kernels::launch(kernel, dim3(blocks), dim3(kThreads), 0, probe.stream(), sink); });
@@ -159,9 +159,9 @@ void library_peaks(Probe& probe) {
                 CUBLAS_COMPUTE_32F_FAST_TF32},
         Product{"cuBLAS fp32", kSide / 2, values, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
         Product{"cuBLAS fp64", kSide / 2, wide, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F}}) {
-    bench::Row row = plain_row("probe.peak", one.name, "microseconds");
+    throughput::Row row = plain_row("probe.peak", one.name, "microseconds");
     row.rows = row.cols = one.side;
-    probe.run(row, [&](bench::Row& found) {
+    probe.run(row, [&](throughput::Row& found) {
       const float one_f = 1.0F;
       const float zero_f = 0.0F;
       const double one_d = 1.0;
