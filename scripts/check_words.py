@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Finds words that texts for users avoid and suggests better ones: check_words.py [FILE...]
 
-Checks docs/*.md, README.md, CONTRIBUTING.md and the string literals of apps/*.cpp, or the files given, against the list
+Checks the pages below docs/, README.md, CONTRIBUTING.md and the string literals of apps/, or the files given, against the list
 scripts/words.txt. Code quoted in Markdown is verbatim: `code` and addresses of links are skipped, and of fenced blocks
 only comments are checked. Where codespell is installed, misspellings are reported too, by its own dictionary and
 scripts/spelling.txt; where it is not, a line on standard error says so.
@@ -125,9 +125,9 @@ def misspellings(paths):
 def texts():
     """The files that are checked by default."""
     for folder, ending in (("docs", ".md"), ("apps", ".cpp")):
-        for name in sorted(os.listdir(os.path.join(ROOT, folder))):
-            if name.endswith(ending):
-                yield os.path.join(ROOT, folder, name)
+        for at, folders, names in os.walk(os.path.join(ROOT, folder)):
+            folders.sort()
+            yield from (os.path.join(at, name) for name in sorted(names) if name.endswith(ending))
     yield os.path.join(ROOT, "README.md")
     yield os.path.join(ROOT, "CONTRIBUTING.md")
 

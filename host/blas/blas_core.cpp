@@ -27,7 +27,7 @@ Names fitting(const CpuidWords& words) {
   }
   if (has.avx2_fma) {
     // The same kernels with two block sizes: equal within the noise on a Milan (one thread, seven
-    // interleaved rounds; docs/performance.md).
+    // interleaved rounds; docs/runs/performance.md).
     return is_of_amd(words) ? Names{"Zen", "Haswell"} : Names{"Haswell", "Zen"};
   }
   if (is_of_amd(words) && has.family < kFirstZenFamily) {

@@ -27,7 +27,7 @@
 namespace vindex::measure {
 namespace {
 
-/// Of QR by blocks of rows, for each root of their number (docs/sigma-error.md).
+/// Of QR by blocks of rows, for each root of their number (docs/measuring/sigma-error.md).
 constexpr double kRoundingsOfBlocks = 4.0;
 /// Entry of var_at_k for k = 64, the last that `fast` bounds.
 constexpr std::size_t kLastBound = 6;

@@ -8,7 +8,7 @@
     examples.py count [PAGE...]             a table: how many blocks of a page are run, and why the others are not
 
 Markers: page_blocks.py. Options: --program VINDEX (default build/cpu/apps/vindex), --data FOLDER (real weights, ../shared/data),
---models-python PYTHON (with transformers, build/python-models/bin/python). Without PAGE: README.md and docs/*.md.
+--models-python PYTHON (with transformers, build/python-models/bin/python). Without PAGE: README.md and docs/**/*.md.
 Exit: 0, 1 where something is wrong, 77 where all blocks of the pages were left out."""
 
 import argparse
@@ -45,7 +45,8 @@ def parse(arguments):
     flags.folder = Path(flags.rest.pop(0)).absolute() if flags.action in ("run", "update") and flags.rest else None
     if flags.action in ("run", "update") and not flags.folder:
         parser.error(f"{flags.action} needs a folder")
-    flags.pages = [Path(page) for page in flags.rest] or [flags.repository / "README.md", *sorted((flags.repository / "docs").glob("*.md"))]
+    pages = sorted((flags.repository / "docs").rglob("*.md"))
+    flags.pages = [Path(page) for page in flags.rest] or [flags.repository / "README.md", *pages]
     return flags
 
 

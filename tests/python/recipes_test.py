@@ -1,4 +1,4 @@
-"""Runs every recipe of docs/results-file.md against files that the program writes, and checks what came out.
+"""Runs every recipe of docs/files/results-file.md against files that the program writes, and checks what came out.
 
 Usage: recipes_test.py h5netcdf|netcdf4 PROGRAM PAGE FOLDER. Exit 77 (skipped) where a package is missing; without duckdb or
 pyarrow, and with an xarray older than 2024.9, the blocks that need them are left out, and the last line says so. The command
