@@ -79,8 +79,8 @@ class Spectrum(_Figures):
     """The spectrum of one matrix.
 
     Every metric of docs/measuring/metrics.md and its null is an attribute by the name of its
-    column: `spectrum.stable_rank`, `spectrum.stable_rank_null`, `spectrum.var_at_64`; `var_at_k` and its
-    null are arrays over k = 1, 2, 4, ..., 256. NaN: not defined; `reason` says why.
+    column: `spectrum.stable_rank`, `spectrum.stable_rank_null`, `spectrum.var_at_64`; `var_at_k`
+    and its null are arrays over k = 1, 2, 4, ..., 256. NaN: not defined; `reason` says why.
 
     Attributes:
         rows: rows of the matrix (outputs).

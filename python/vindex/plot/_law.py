@@ -1,6 +1,7 @@
 """The Marchenko-Pastur law: density, quantiles, and the edge of outliers.
 
-Definitions: docs/measuring/metrics.md. Lengths p <= n, g = p / n; x stands for l / (scale^2 n), l = s^2.
+Definitions: docs/measuring/metrics.md.
+Lengths p <= n, g = p / n; x stands for l / (scale^2 n), l = s^2.
 """
 
 from __future__ import annotations
