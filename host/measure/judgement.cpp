@@ -13,7 +13,7 @@
 // value exceeds the norm of the matrix, and that is what is answered for, with the reason.
 //
 // Why errors and not a condition number alone: a condition above 100 threw away spectra of trained
-// matrices of which all but a few values were good to 1e-6 (CONTRIBUTING.md, decision 37).
+// matrices of which all but a few values were good to 1e-6 (docs/decisions/spectra-and-errors.md).
 #include "judgement.hpp"
 
 #include "spectrum_bounds.hpp"
