@@ -53,7 +53,7 @@ def blocks():
 def console_command(folder):
     """A folder with the command `vindex` as the Python package installs it."""
     os.makedirs(folder)
-    package = os.path.join(os.path.dirname(os.path.dirname(PAGE)), "python")
+    package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python")
     with open(os.path.join(folder, "vindex"), "w", encoding="utf-8") as script:
         script.write(f'#!/bin/sh\nPYTHONPATH="{package}" VINDEX_PROGRAM="{PROGRAM}" exec "{sys.executable}" -m vindex "$@"\n')
     os.chmod(script.name, 0o755)
