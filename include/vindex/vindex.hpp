@@ -121,8 +121,8 @@ struct Spectrum {
 Spectrum spectrum(std::span<const float> weights, std::int64_t rows, std::int64_t cols,
                   const SpectrumSettings& settings = {});
 
-/// What noise of a shape gives: the nulls of docs/measuring/metrics.md, by the names of the metrics
-/// ("stable_rank", "var_at_64") or of their null columns ("stable_rank_null").
+/// The figures of noise of a shape: the nulls of docs/measuring/metrics.md, by the names of the
+/// metrics ("stable_rank", "var_at_64") or of their null columns ("stable_rank_null").
 struct Null {
   std::int64_t rows = 0, cols = 0;
   Figures figures;
@@ -132,7 +132,8 @@ struct Null {
 /// UsageError E-SHAPE where a side is below 1.
 Null null(std::int64_t rows, std::int64_t cols);
 
-/// What is measured of a model, and how: the options of `vindex measure` by the same names.
+/// The choice of matrices and of how they are measured: the options of `vindex measure` by the same
+/// names.
 struct MeasureSettings {
   // Selections, as the command line takes them; empty: all.
   std::string layers = {}, blocks = {}, roles = {}, tensors = {};
@@ -161,7 +162,7 @@ struct Progress {
 /// Called while a measurement runs, on the calling thread; every member may be empty.
 struct Hooks {
   std::function<void(const Progress&)> progress = {};          ///< at most every 100 ms
-  std::function<void(std::string_view message)> message = {};  ///< one line for people
+  std::function<void(std::string_view message)> message = {};  ///< one line to show
   std::stop_token stop = {};  ///< ends the call within two seconds; what is finished is published
 };
 
