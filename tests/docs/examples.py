@@ -94,8 +94,8 @@ def is_part(text, path):
 
 def is_read_by(script, page):
     """A test names the page, or is given it where it is registered."""
-    lists = script.parent / "CMakeLists.txt"
-    texts = [path.read_text(encoding="utf-8") for path in (script, lists) if path.exists()]
+    lists = [folder / "CMakeLists.txt" for folder in (script.parent, script.parent.parent)]
+    texts = [path.read_text(encoding="utf-8") for path in (script, *lists) if path.exists()]
     return script.exists() and any(page in text for text in texts)
 
 
