@@ -1,3 +1,5 @@
+// Owns the judgement of a core type: which ones suit the instructions of a processor, best first,
+// which instruction a given one lacks, and the warning where OpenBLAS took another.
 #include "blas_core.hpp"
 
 #include <fmt/format.h>

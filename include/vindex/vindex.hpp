@@ -1,5 +1,5 @@
-// vindex as a library: open a model, list and decode its matrices, measure one array or a whole
-// model, read a results file, ask what noise of a shape gives. This header and
+// Owns vindex as a library: open a model, list and decode its matrices, measure one array or a
+// whole model, read a results file, ask what noise of a shape gives. This header and
 // <vindex/error.hpp> are all that an installation has (docs/library/library.md;
 // find_package(vindex), target vindex::vindex).
 //

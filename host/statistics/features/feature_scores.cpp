@@ -1,3 +1,5 @@
+// Owns the tiles in which weights are decoded and scored: stored rows as they lie, stored columns
+// by blocks; and the repetition of sums of squares that float32 may have spoilt.
 #include "feature_scores.hpp"
 
 #include "score_kernels.hpp"

@@ -1,3 +1,4 @@
+// Owns the list of shapes, the lines of the recorded draws, and the text of the page.
 #include "null_table.hpp"
 
 #include <fmt/format.h>
