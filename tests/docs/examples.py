@@ -2,13 +2,13 @@
 """Executes the examples of pages and compares what they print with what the pages show; finds commands that there are not.
 
     examples.py check [PAGE...]             every block of commands or code has a marker; every command, flag,
-                                            file and identifier of an error that a page names exists
+                                            file, link and identifier of an error that a page names exists
     examples.py run FOLDER [PAGE...]        executes the blocks marked `run`, each page in a folder of its own below FOLDER
     examples.py update FOLDER [PAGE...]     the same, and writes what was printed into the pages
     examples.py count [PAGE...]             a table: how many blocks of a page are run, and why the others are not
 
 Markers: page_blocks.py. Options: --program VINDEX (default build/cpu/apps/vindex), --data FOLDER (real weights, ../shared/data),
---models-python PYTHON (with transformers, build/python-models/bin/python). Without PAGE: README.md and docs/**/*.md.
+--models-python PYTHON (with transformers, build/python-models/bin/python). Without PAGE: README.md, CONTRIBUTING.md and docs/**/*.md.
 Exit: 0, 1 where something is wrong, 77 where all blocks of the pages were left out."""
 
 import argparse
@@ -46,7 +46,8 @@ def parse(arguments):
     if flags.action in ("run", "update") and not flags.folder:
         parser.error(f"{flags.action} needs a folder")
     pages = sorted((flags.repository / "docs").rglob("*.md"))
-    flags.pages = [Path(page) for page in flags.rest] or [flags.repository / "README.md", *pages]
+    roots = [flags.repository / name for name in ("README.md", "CONTRIBUTING.md")]
+    flags.pages = [Path(page) for page in flags.rest] or [*roots, *pages]
     return flags
 
 
@@ -81,7 +82,7 @@ def wrong_of_page(name, text, blocks, commands, named, flags):
     prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
     if re.search(r"^    (\$ )?vindex ", re.sub("<!--.*?-->", "", prose, flags=re.S), re.M):
         yield f"{name}: commands in an indented block: they need a fence and a marker"
-    for what in (*commands.wrong_in_prose(prose), *named.wrong(prose)):
+    for what in (*commands.wrong_in_prose(prose), *named.wrong(prose), *named.wrong_links(prose, name)):
         yield f"{name}: {what}"
 
 
