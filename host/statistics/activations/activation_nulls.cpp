@@ -1,4 +1,5 @@
-// What independent noise in the place of activations is like, in closed form or by quadrature.
+// Owns the nulls of activations: what independent noise in their place is like, in closed form or
+// by quadrature.
 #include "activation_statistics.hpp"
 
 #include <algorithm>
