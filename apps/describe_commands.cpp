@@ -1,3 +1,5 @@
+// Owns the walk over CLI11's tree of commands that makes the document of `--describe-commands`:
+// what an option takes is read off the rules that CLI11 prints for it.
 #include "describe_commands.hpp"
 
 #include "help_text.hpp"

@@ -164,7 +164,8 @@ void add_show(CLI::App& app, Session& session) {
   verb->add_option("file", flags->paths,
                    "Results file (its parts count too); several of measure: models by roles")
       ->required();
-  verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
+  verb->add_option("--metric", flags->metric,
+                   "A metric of docs/measuring/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
   verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
   add_layers(*verb, flags->layers);

@@ -1,3 +1,5 @@
+// Owns how the cases are drawn: signals of low rank, of a power law and smooth ones, the noise that
+// is added to each, and the published errors of every method.
 #include "purify_cases.hpp"
 
 #include "blas/blas.hpp"

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 scripts/setup.sh
 scripts/setup.sh --tests || echo "tests of commands that are not here are skipped" >&2
-scripts/python_env.sh || echo "no Python environment: the tests of docs/results-file.md are skipped" >&2
+scripts/python_env.sh || echo "no Python environment: the tests of docs/files/results-file.md are skipped" >&2
 preset=cpu
 if folder="$(scripts/find_nvcc.sh)"; then
   preset=cuda

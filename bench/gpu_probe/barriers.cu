@@ -1,5 +1,5 @@
-// What it costs to wait for each other: launches, barriers of a cluster and of the whole grid;
-// shared memory of a neighbour in the cluster; how many large clusters fit.
+// Owns the measurement of what it costs to wait for each other: launches, barriers of a cluster and
+// of the whole grid; shared memory of a neighbour in the cluster; how many large clusters fit.
 #include "probe.hpp"
 
 #include "kernels/device/launch.hpp"

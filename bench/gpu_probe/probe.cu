@@ -1,3 +1,5 @@
+// Owns the timing of a probe: a warm-up, samples between two events until the time is up, and the
+// small kernels that fill memory, copy it or keep the device busy meanwhile.
 #include "probe.hpp"
 
 #include "kernels/device/launch.hpp"

@@ -1,7 +1,7 @@
 """What rank is a fine-tune: a planted rank-4 change below and above the step of BF16, Q8_0 and Q4_K, found by `vindex compare --delta --k`.
 
 Usage: compare_delta_with_numpy.py VINDEX FOLDER [PAGE]. Every number is checked against numpy on
-weights decoded by the package `gguf`; the table that is printed stands in PAGE (docs/compare.md), whose numbers are checked too.
+weights decoded by the package `gguf`; the table that is printed stands in PAGE (docs/commands/compare.md), whose numbers are checked too.
 
 Q8_0 is the package's own encoder; it has none for Q4_K: the one here takes scale and offset of 32 weights from their extremes (llama.cpp
 searches for better ones, so that its steps are somewhat smaller)."""

@@ -1,3 +1,4 @@
+// Owns the calls of the HDF5 C API behind these readers, and the handles that close what they hold.
 #include "h5_support.hpp"
 
 #include <hdf5.h>

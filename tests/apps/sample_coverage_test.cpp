@@ -142,7 +142,7 @@ class SampleCoverageTest : public testing::ProgramTest {
         EXPECT_GE(coverage.quantile[q], 0.95 - kBand) << kQuantiles[q];
       }
     }
-    // A row of docs/sampling.md.
+    // A row of docs/measuring/sampling.md.
     std::cout << n << " of " << all.front().values.size() << " | " << least << " | "
               << least_quantile << "\n";
   }

@@ -2,7 +2,7 @@
 """Samples of experts end to end: sample_runs.py PROGRAM PAGE FOLDER [SPEC].
 
 What is drawn, what raising N measures, what a run by workers or a stopped one says of the whole, beside numpy; and over HTTP, how many
-bytes move. PAGE (docs/sampling.md) has an example that is run as it stands there.
+bytes move. PAGE (docs/measuring/sampling.md) has an example that is run as it stands there.
 With SPEC, a layer of `vindex synth` in bf16, only its figures are printed: bytes and seconds of the sample and of the whole, over HTTP."""
 
 import functools
@@ -42,7 +42,7 @@ def measure(model, out, *flags, code=0):
     return call(PROGRAM, "measure", model, "-o", at(out), *QUIET, *flags, code=code)
 
 
-# ---- the draw, written down once more from docs/sampling.md
+# ---- the draw, written down once more from docs/measuring/sampling.md
 
 def philox(counter, key):
     words, low, high = list(counter), key & 0xFFFFFFFF, key >> 32

@@ -62,7 +62,7 @@ TEST_F(TrainedCliTest, SquareMatricesOfEveryRoleKeepTheirTailInBf16) {
 }
 
 // Rounding adds noise of relative size e. In a tall matrix that noise has a smallest singular value
-// of about e norm_F(W) sqrt(1/p - 1/n), under which nothing survives (docs/synth.md).
+// of about e norm_F(W) sqrt(1/p - 1/n), under which nothing survives (docs/commands/synth.md).
 TEST_F(TrainedCliTest, TallMatricesKeepWhatTheEncodingLeaves) {
   for (const std::string encoding : {"bf16", "fp8", "int4"}) {
     const auto truth = truth_of("layer:1x896x256:" + encoding + ":trained");

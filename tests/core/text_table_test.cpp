@@ -1,3 +1,4 @@
+// Widths of UTF-8 in a terminal, shortening, tables that give way, and paragraphs.
 #include "core/text/text_table.hpp"
 
 #include "tests/support/text_lines.hpp"

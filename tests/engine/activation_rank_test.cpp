@@ -30,7 +30,7 @@ double drawn_rank(Backend& backend, std::int64_t tokens, std::int64_t neurons,
 }
 
 // Gaussian noise of 40 x 40 has 4.4 % more, of 100 x 64 2 %. Rows of the table of
-// docs/activations.md.
+// docs/commands/activations.md.
 TEST(EffectiveRankNull, IsThatOfProducts) {
   const auto backend = cpu::make_cpu_backend(1, "");
   struct Shape {

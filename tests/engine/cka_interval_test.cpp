@@ -1,5 +1,5 @@
 // Whether intervals of a CKA hold the value as often as they say. Fixed seeds; prints the rows of
-// the table of docs/cka.md.
+// the table of docs/commands/cka.md.
 #include "cka_draws.hpp"
 
 #include "commands/cka/cka_rows.hpp"
@@ -93,7 +93,8 @@ TEST_P(CkaInterval, CoversAsOftenAsItSays) {
              regime.name, regime.prompts, regime.least, regime.most, mean, std::sqrt(squares),
              error / std::sqrt(squares), width, 100.0 * covered);
   EXPECT_GE(covered, 0.92);
-  // Without a relation the jackknife's error is too large, and the interval wide (docs/cka.md).
+  // Without a relation the jackknife's error is too large, and the interval wide
+  // (docs/commands/cka.md).
   if (regime.common > 0.0 || regime.shared > 0.0) {
     EXPECT_LE(covered, 0.99);
   }

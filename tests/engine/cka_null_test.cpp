@@ -1,6 +1,6 @@
 // Whether p of a CKA is uniform where there is no relation, whatever rows have of the length of
 // their prompts, and small where there is one. Fixed seeds; prints the rows of the tables of
-// docs/cka.md.
+// docs/commands/cka.md.
 #include "cka_draws.hpp"
 
 #include "commands/cka/cka_rows.hpp"

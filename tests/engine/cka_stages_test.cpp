@@ -1,5 +1,5 @@
 // Whether a chain of layers has stages only where there are some. Fixed seeds; prints the rows of
-// the table of docs/cka.md.
+// the table of docs/commands/cka.md.
 #include "cka_draws.hpp"
 
 #include "commands/cka/cka_rows.hpp"

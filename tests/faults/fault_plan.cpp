@@ -1,3 +1,5 @@
+// Owns reading the plan from the environment, counting the calls that match, and the log of what
+// was injected.
 #include "fault_plan.hpp"
 
 #include <algorithm>

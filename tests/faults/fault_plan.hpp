@@ -11,8 +11,7 @@
 //   VINDEX_FAULT_LOG    file to which every matching call adds a line "NUMBER NAME PATH", and one
 //                       that goes wrong a line "! NUMBER NAME PATH"
 //   VINDEX_FAULT_DATE   seconds since 1970 at which the calendar's clock stands still, so that
-//   files
-//                       of two runs can be compared byte by byte
+//                       files of two runs can be compared byte by byte
 // A library that is loaded before all others: nothing here allocates, and its own system calls are
 // made without the functions that it stands in for.
 #pragma once

@@ -1,5 +1,5 @@
-// Owns an example of a job, which docs/adding-a-job.md shows: the Frobenius norm of every matrix of
-// a model, a row of a results file each.
+// Owns an example of a job, which docs/developing/adding-a-job.md shows: the Frobenius norm of
+// every matrix of a model, a row of a results file each.
 #pragma once
 
 #include "core/process/parallel.hpp"

@@ -1,5 +1,5 @@
-// The example of docs/adding-a-job.md: its numbers are those of `vindex measure`, and what the
-// runner does for every job it does for this one.
+// The example of docs/developing/adding-a-job.md: its numbers are those of `vindex measure`, and
+// what the runner does for every job it does for this one.
 #include "norms_job.hpp"
 
 #include "commands/spectra/measure_run.hpp"
@@ -133,10 +133,10 @@ TEST_F(NormsJobTest, IsAFileOfNoKindWithoutItsSchema) {
 TEST(AddingAJob, ThePageShowsTheExample) {
   const std::string root = VINDEX_SOURCE_DIR;
   const std::string code = vindex::testing::file_text(root + "/tests/jobs/norms_job.hpp");
-  EXPECT_NE(
-      vindex::testing::file_text(root + "/docs/adding-a-job.md").find("```cpp\n" + code + "```\n"),
-      std::string::npos)
-      << "docs/adding-a-job.md shows something else than tests/jobs/norms_job.hpp";
+  EXPECT_NE(vindex::testing::file_text(root + "/docs/developing/adding-a-job.md")
+                .find("```cpp\n" + code + "```\n"),
+            std::string::npos)
+      << "docs/developing/adding-a-job.md shows something else than tests/jobs/norms_job.hpp";
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Owns the order of threads where kernels run in the emulation: it follows a seed.
 #include "kernels/route/self_test.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 

@@ -1,3 +1,5 @@
+// The draw of experts: fixed for ever by its seed, even over experts and places, nested and
+// independent between groups.
 #include "model/experts/expert_sample.hpp"
 
 #include "tests/model/model_fixture.hpp"
