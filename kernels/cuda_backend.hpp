@@ -23,8 +23,10 @@ namespace vindex::kernels {
 /// its self-test on this device.
 class CudaBackend final : public measure::Backend {
  public:
-  /// `kernels` must outlive the object. Errors: DeviceError.
-  CudaBackend(std::int32_t device, const KernelTable& kernels);
+  /// `kernels` must outlive the object; `trial_order` is that of the larger inputs of self-tests.
+  /// Errors: DeviceError.
+  CudaBackend(std::int32_t device, const KernelTable& kernels,
+              std::int64_t trial_order = kTrialOrder);
   /// Handles and memory are given back on their own device, whatever the thread used before.
   ~CudaBackend() override { (void)cudaSetDevice(device_); }
 
@@ -80,6 +82,7 @@ class CudaBackend final : public measure::Backend {
 
   std::int32_t device_;
   const KernelTable& kernels_;
+  std::int64_t trial_order_;
   cudaDeviceProp properties_{};
   DeviceTraits traits_;
   std::uint64_t lane_budget_ = 0;

@@ -1,27 +1,12 @@
 #include "emulated_backend.hpp"
 
-#include "kernels/route/self_test.hpp"
-
-#include <stdexcept>
-#include <string>
-
-extern "C" vindex::measure::Backend* vindex_make_cuda_backend(std::int32_t device,
-                                                              std::string* why);
+#include "kernels/cuda_backend.hpp"
 
 namespace vindex::test {
 
-namespace {
-/// The order of the larger inputs of self-tests, which would take half a minute as on a device.
-[[maybe_unused]] const std::int64_t kSmallTrials = kernels::trial_order = 161;
-}  // namespace
-
 std::unique_ptr<measure::Backend> make_emulated_cuda_backend() {
-  std::string why;
-  std::unique_ptr<measure::Backend> backend(vindex_make_cuda_backend(0, &why));
-  if (backend == nullptr) {
-    throw std::logic_error("the emulated device was refused: " + why);
-  }
-  return backend;
+  static const kernels::KernelTable kKernels;
+  return std::make_unique<kernels::CudaBackend>(0, kKernels, kEmulatedTrialOrder);
 }
 
 std::shared_ptr<measure::Backend> emulated_cuda_backend() {

@@ -3,9 +3,13 @@
 
 #include "measure/backend.hpp"
 
+#include <cstdint>
 #include <memory>
 
 namespace vindex::test {
+
+/// Order of the larger inputs of self-tests, which would take half a minute as on a device.
+inline constexpr std::int64_t kEmulatedTrialOrder = 161;
 
 /// The CUDA back end's own text over the emulated runtime.
 std::unique_ptr<measure::Backend> make_emulated_cuda_backend();

@@ -5,6 +5,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <array>
 #include <cmath>
@@ -31,7 +32,7 @@ TEST(CodeRoute, CodesAreMultipliedWhereThatIsRight) {
   measure::MatrixInput* const batch[] = {input.get()};
   KernelTable table;
   table.code_grams = counted_code_grams;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, kEmulatedTrialOrder);
   std::vector<measure::MatrixReport> reports;
   measure::MeasureOptions options;
   options.mode = measure::Mode::kStrict;
@@ -72,7 +73,7 @@ TEST(CodeRoute, EveryKindOfScalesIsMeasured) {
   }
   KernelTable table;
   table.code_grams = counted_code_grams;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, kEmulatedTrialOrder);
   measure::MeasureOptions options;
   options.mode = measure::Mode::kStrict;
   backend.prepare(options);

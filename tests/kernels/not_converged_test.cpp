@@ -5,6 +5,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "measure/judgement.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <memory>
 #include <vector>
@@ -49,7 +50,7 @@ class NotConverged : public ::testing::Test {
       return table;
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {
-      auto made = std::make_unique<CudaBackend>(0, kTable);
+      auto made = std::make_unique<CudaBackend>(0, kTable, kEmulatedTrialOrder);
       for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
         measure::MeasureOptions options;
         options.mode = mode;

@@ -6,6 +6,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "measure/judgement.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <algorithm>
@@ -110,7 +111,7 @@ CudaBackend& backend() {
     return table;
   }();
   static const std::unique_ptr<CudaBackend> kBackend = [] {
-    auto made = std::make_unique<CudaBackend>(0, kTable);
+    auto made = std::make_unique<CudaBackend>(0, kTable, kEmulatedTrialOrder);
     for (const Mode mode : {Mode::kFast, Mode::kDefault, Mode::kStrict}) {
       MeasureOptions options;
       options.mode = mode;

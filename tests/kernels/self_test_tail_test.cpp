@@ -3,6 +3,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -112,7 +113,7 @@ TEST(TailTrial, WhereTheTailIsWrongNothingIsKeptForIt) {
   KernelTable table;
   table.norms = wrong_norms;
   table.band32 = counted_band<float>;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, kEmulatedTrialOrder);
   backend.prepare({});
   const measure::BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);

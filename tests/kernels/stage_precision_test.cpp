@@ -6,6 +6,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/tridiagonal/precision.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <algorithm>
@@ -130,7 +131,7 @@ class StagesAgain : public ::testing::Test {
       return table;
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {
-      auto made = std::make_unique<CudaBackend>(0, kTable);
+      auto made = std::make_unique<CudaBackend>(0, kTable, kEmulatedTrialOrder);
       made->prepare({.svd_route = "two-stage"});
       return made;
     }();
