@@ -10,28 +10,28 @@ scripts/setup.sh --development
 
 echo "== sanitizers"
 cmake --preset sanitize >/dev/null
-cmake --build --preset sanitize -j "$(scripts/build_jobs.sh)"
+cmake --build --preset sanitize -j "$(scripts/toolchain/build_jobs.sh)"
 ctest --preset sanitize -j "$(nproc)"
 
 echo "== thread sanitizer"
 cmake --preset thread >/dev/null
-cmake --build --preset thread -j "$(scripts/build_jobs.sh)"
+cmake --build --preset thread -j "$(scripts/toolchain/build_jobs.sh)"
 ctest --preset thread -j "$(nproc)"
 
 echo "== PEFT and transformers"  # 6 GB of packages, once; then three minutes
 scripts/python_env.sh --models
 cmake --preset cpu >/dev/null
-cmake --build --preset cpu -j "$(scripts/build_jobs.sh)" --target vindex
+cmake --build --preset cpu -j "$(scripts/toolchain/build_jobs.sh)" --target vindex
 ctest --preset cpu -R 'Peft|CaptureAgrees'
 
 echo "== container image"
-scripts/container_check.sh
+scripts/checks/container.sh
 
 echo "== every fault"
-scripts/faults.sh
+scripts/checks/faults.sh
 
 echo "== fuzz targets"
 scripts/fuzz.sh 60
 
 echo "== clang-tidy"
-scripts/tidy.sh
+scripts/checks/tidy.sh

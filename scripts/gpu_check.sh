@@ -6,7 +6,7 @@
 #   scripts/gpu_check.sh run [FOLDER [PART...]] on the GPU machine, from a checkout with bundle/: every part, each with
 #                                               its time limit, whatever the result of the one before. Below nine minutes.
 # FOLDER (default bench/results) gets two files a call, written anew after every part: a summary (JSON) and an archive of
-# all output (scripts/gpu_record.sh). Documents for bench/results lie in the archive.
+# all output (scripts/gpu/record.sh). Documents for bench/results lie in the archive.
 # Parts, what decides most first, each in a process of its own, so that a kernel that traps or hangs costs only its own part
 # and no earlier result:
 #   facts self-test suites conformance stages end-to-end bench peers agreement counters barriers sanitizer initcheck racecheck
@@ -39,7 +39,7 @@ sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*Gram
 *DeferredBand.BatchesGive*/0:*SharedChase.ABroken*/0:*NativeOperands.Scales*/0:*CodeSlices.DigitsAt*/0:*TridiagonalValues.InFloat32Have*/0:\
 *TopSolvers.FastTakesWide*/0:*BandTail.*/0:*BandUpdate.*/0:*DecodeKernels.*/0:*ForwardCalls.Little*/0:*ForwardCalls.Products*/0}"
 
-do_part=scripts/gpu_parts.sh
+do_part=scripts/gpu/parts.sh
 
 # synccheck objects to the chase by design: its warps reach one barrier, whose number of threads is given, from two loops, as
 # PTX allows (bar.sync a, b). So the chase is looked at by itself, and of it only such an objection is expected.
@@ -180,7 +180,7 @@ hold_device() {
 merge_into() {
   local target="gpu-$gpu-$1"
   shift
-  if ! python3 bench/merge_results.py -o "$raw/$target" "$@" >"$raw/merge.log" 2>&1; then
+  if ! python3 bench/records/merge_results.py -o "$raw/$target" "$@" >"$raw/merge.log" 2>&1; then
     last_log="$raw/merge.log"
     record "$target" failed 1 0 "not written: no whole document"
     failed=1
@@ -213,7 +213,7 @@ run() {
   mkdir -p "$raw"
   commit=unknown
   best_route=auto
-  source scripts/gpu_record.sh
+  source scripts/gpu/record.sh
   trap end_call EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
@@ -242,7 +242,7 @@ run() {
   else
     # The end of the output is what a short reply shows.
     if compgen -G "$raw/gpu-$gpu-*.json" >/dev/null; then
-      python3 bench/merge_results.py --table "$raw"/gpu-"$gpu"-*.json >"$raw/tables.txt" 2>&1 || true
+      python3 bench/records/merge_results.py --table "$raw"/gpu-"$gpu"-*.json >"$raw/tables.txt" 2>&1 || true
       tail -n 70 "$raw/tables.txt"
     fi
   fi
@@ -255,7 +255,7 @@ run() {
 
 case "${1:-}" in
   bundle)
-    source scripts/gpu_bundle.sh
+    source scripts/gpu/bundle.sh
     bundle ;;
   run) shift; run "$@" ;;
   *) awk 'NR > 1 && !/^#/ { exit } NR > 1' "$0"; exit 64 ;;

@@ -9,7 +9,7 @@ scripts/setup.sh
 scripts/setup.sh --tests || echo "tests of commands that are not here are skipped" >&2
 scripts/python_env.sh || echo "no Python environment: the tests of docs/results-file.md are skipped" >&2
 preset=cpu
-if folder="$(scripts/find_nvcc.sh)"; then
+if folder="$(scripts/toolchain/find_nvcc.sh)"; then
   preset=cuda
   export PATH="$folder:$PATH"
 else
@@ -17,7 +17,7 @@ else
 fi
 began=$SECONDS
 cmake --preset "$preset" >/dev/null
-NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" -j "$(scripts/build_jobs.sh)"
+NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" -j "$(scripts/toolchain/build_jobs.sh)"
 echo "built in $((SECONDS - began)) s"
 ctest --preset "$preset" -j "$(nproc)"
 if [[ "${1:-}" == --all ]]; then

@@ -135,9 +135,10 @@ class Machine(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         root = self.root = self.folder / "checkout"
         for name in ("scripts", "bench"):
-            (root / name).mkdir(parents=True)
-            for path in [*SOURCE.glob(f"{name}/*.sh"), *SOURCE.glob(f"{name}/*.py")]:
-                shutil.copy(path, root / name)
+            for path in [*SOURCE.glob(f"{name}/**/*.sh"), *SOURCE.glob(f"{name}/**/*.py")]:
+                copy = root / path.relative_to(SOURCE)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
         programs = self.folder / "vindex-gpu" / "programs"
         for name, text in (("vindex", self.vindex), ("gpu_probe", PROBE), ("gpu_kernel_tests", TESTS), ("measure_tests", TESTS)):
             write_program(programs / name, text)
@@ -427,7 +428,7 @@ class OnTheCpu(Machine):
 
 class Suites(unittest.TestCase):
     def test_every_test_of_a_device_is_in_a_suite(self):
-        lines = subprocess.run([SOURCE / "scripts" / "gpu_parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run([SOURCE / "scripts" / "gpu" / "parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
         filters = [pattern for line in lines.splitlines() for pattern in line.split()[2].split(":")]
         patterns = [re.compile(pattern.replace("*", ".*")) for pattern in filters]
         cmake = (SOURCE / "tests" / "kernels" / "CMakeLists.txt").read_text()
@@ -438,11 +439,11 @@ class Suites(unittest.TestCase):
             for suite, case in re.findall(r"^TEST(?:_P|_F)?\((\w+), (\w+)\)", text, re.M):
                 found += 1
                 self.assertTrue(any(pattern.fullmatch(f"{suite}.{case}") for pattern in patterns),
-                                f"{suite}.{case} of {source} is in no suite of scripts/gpu_parts.sh")
+                                f"{suite}.{case} of {source} is in no suite of scripts/gpu/parts.sh")
         self.assertGreater(found, 60)
 
     def test_what_a_suite_names_exists(self):
-        lines = subprocess.run([SOURCE / "scripts" / "gpu_parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run([SOURCE / "scripts" / "gpu" / "parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
         texts = "".join(path.read_text() for path in (SOURCE / "tests" / "kernels").glob("*_test.cpp"))
         for line in lines.splitlines():
             for pattern in line.split()[2].split(":"):
