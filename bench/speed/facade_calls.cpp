@@ -1,6 +1,6 @@
-// The partner of bench/speed/python_overhead.py: facade_calls ROWS COLS FILE measures the float32 weights
-// in FILE by the library's call in C++ each time that a line comes in, and prints the seconds that
-// it took, of the wall and of processors.
+// The partner of bench/speed/python_overhead.py: facade_calls ROWS COLS FILE measures the float32
+// weights in FILE by the library's call in C++ each time that a line comes in, and prints the
+// seconds that it took, of the wall and of processors.
 #include <vindex/vindex.hpp>
 
 #include <chrono>
