@@ -9,12 +9,11 @@
 # all output (scripts/gpu/record.sh). Documents for bench/results lie in the archive.
 # Parts, what decides most first, each in a process of its own, so that a kernel that traps or hangs costs only its own part
 # and no earlier result:
-#   facts self-test suites conformance stages end-to-end bench peers agreement counters barriers sanitizer initcheck racecheck
-#   trace decode probe
+#   facts self-test suites conformance stages end-to-end bench peers agreement counters sanitizer initcheck racecheck trace
 # Together they need more than nine minutes; parts that are cut off are reported. Two calls have everything that matters, and
 # together fit into fifteen minutes of a device:
 #   run FOLDER first    facts self-test suites conformance stages end-to-end bench peers                     (8.7 minutes at most)
-#   run FOLDER second   facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe       (4.5)
+#   run FOLDER second   facts self-test agreement counters sanitizer initcheck racecheck trace                              (4.5)
 # Where the self-tests reject a kernel, later parts use the best remaining route, which the summary names. A suite that
 # fails is run again with synchronous launches, with a dump of the device, and under memcheck.
 # Exit code: 0 if all parts succeeded, 1 if a part failed, 70 without a GPU, 64 for wrong usage, 66 without a bundle.
@@ -22,7 +21,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 first_parts=(facts self-test suites conformance stages end-to-end bench peers)
-second_parts=(facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe)
+second_parts=(facts self-test agreement counters sanitizer initcheck racecheck trace)
 all_parts=("${first_parts[@]}" "${second_parts[@]:2}")
 
 # A borrowed machine is available for ten minutes a call and for fifteen in all; its start, unpacking and the tables take some
@@ -125,9 +124,6 @@ do_parts() {
         for one in deferred deferred-products native chase-flags codes back update operands panel chase32 product; do
           part "counters $one" 30 "$do_part" counters "$one" || true
         done ;;
-      barriers)
-        part barriers 30 "$do_part" probe barriers 20 barriers || true
-        merge_into barriers.json "$raw/barriers.json" ;;
       initcheck)
         part "sanitizer initcheck" 45 "$do_part" sanitize initcheck gpu_kernel_tests "$sanitizer_filter" || true ;;
       racecheck)
@@ -141,9 +137,6 @@ do_parts() {
         ((limit <= ${VINDEX_BENCH_SECONDS:-$limit})) || limit="$VINDEX_BENCH_SECONDS"
         part bench "$limit" "$do_part" bench_table || true
         merge_into spectra.json "$raw"/bench-*.json ;;
-      decode)
-        part decode 90 "$do_part" probe decode 60 decode || true
-        merge_into decode.json "$raw/decode.json" ;;
       trace) part trace 75 "$do_part" trace || true ;;
       sanitizer)
         part "sanitizer memcheck" 45 "$do_part" sanitize memcheck gpu_kernel_tests "$sanitizer_filter" || true
@@ -162,9 +155,6 @@ do_parts() {
         part "peers cusolver svd" 30 "$do_part" probe svd 20 peers-svd || true
         part "peers cupy" 60 "$do_part" peers cupy 40 || true
         merge_into peers.json "$raw"/peers-*.json ;;
-      probe)
-        part probe 150 "$do_part" probe transfers,memory,peaks,gram,eigen 100 probe || true
-        merge_into probe.json "$raw/probe.json" ;;
       *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}, or first, second" >&2; return 64 ;;
     esac
   done

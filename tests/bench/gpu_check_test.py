@@ -366,12 +366,9 @@ class Whole(Machine):
         order, names = self.parts_without("second", ["trace"])
         heads = ["facts", "self-test library", "agreement", "counters deferred", "counters native", "counters chase-flags",
                  "counters codes", "counters back", "counters update", "counters operands", "counters panel", "counters chase32",
-                 "barriers", "sanitizer memcheck", "sanitizer synccheck", "sanitizer synccheck, chase by flags",
-                 "sanitizer synccheck, chase", "sanitizer initcheck",
-                 "sanitizer racecheck", "trace", "decode", "probe"]
+                 "sanitizer memcheck", "sanitizer synccheck", "sanitizer synccheck, chase by flags",
+                 "sanitizer synccheck, chase", "sanitizer initcheck", "sanitizer racecheck", "trace"]
         self.assertEqual([name for name in order if name in heads], heads)
-        for what in ("barriers", "decode", "probe"):
-            self.assertTrue(self.document(names, f"gpu-h200-{what}.json")["rows"], what)
         kernels = [words[words.index("-k") + 1] for words in self.commands("profiled")]
         self.assertEqual(kernels[0], "regex:update_deferred_kernel", "newer kernels first")
         update = re.compile(next(name for name in kernels if "halves" in name).removeprefix("regex:"))
