@@ -363,7 +363,7 @@ class Whole(Machine):
 
     def test_the_second_call_has_the_rest(self):
         self.assertEqual(self.run_parts("second", seconds=110, FAKE_FAULTS="no", VINDEX_AGREEMENT="layer:1 layer:2"), 1)
-        order, names = self.parts_without("second", ["trace"])
+        order, _ = self.parts_without("second", ["trace"])
         heads = ["facts", "self-test library", "agreement", "counters deferred", "counters native", "counters chase-flags",
                  "counters codes", "counters back", "counters update", "counters operands", "counters panel", "counters chase32",
                  "sanitizer memcheck", "sanitizer synccheck", "sanitizer synccheck, chase by flags",
