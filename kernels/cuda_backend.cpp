@@ -38,8 +38,8 @@ std::uint64_t held_workspace(std::int64_t rows, std::int64_t cols) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels, std::int64_t trial_order)
-    : device_(device), kernels_(kernels), trial_order_(trial_order) {
+CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels, const TrialPlan& trials)
+    : device_(device), kernels_(kernels), trial_order_(trials.order), tests_(trials.known) {
   check(cudaSetDevice(device_));
   clear_trap_report();
   check(cudaGetDeviceProperties(&properties_, device_));

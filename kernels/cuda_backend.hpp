@@ -23,10 +23,8 @@ namespace vindex::kernels {
 /// its self-test on this device.
 class CudaBackend final : public Backend {
  public:
-  /// `kernels` must outlive the object; `trial_order` is that of the larger inputs of self-tests.
-  /// Errors: DeviceError.
-  CudaBackend(std::int32_t device, const KernelTable& kernels,
-              std::int64_t trial_order = kTrialOrder);
+  /// `kernels` must outlive the object. Errors: DeviceError.
+  CudaBackend(std::int32_t device, const KernelTable& kernels, const TrialPlan& trials = {});
   /// Handles and memory are given back on their own device, whatever the thread used before.
   ~CudaBackend() override { (void)cudaSetDevice(device_); }
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace vindex::kernels {
 
@@ -26,6 +27,12 @@ struct SelfTest {
   KernelTrial trial;
   bool passed = false;
   std::string detail = {};
+};
+
+/// What of the self-tests a back end need not make as they are.
+struct TrialPlan {
+  std::int64_t order = kTrialOrder;  ///< of the larger inputs
+  std::vector<SelfTest> known = {};  ///< verdicts that stand: these trials are not made again
 };
 
 /// Makes the trials in their order on the lane's device, well under a second for all, and tells

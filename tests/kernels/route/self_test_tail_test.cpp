@@ -113,7 +113,7 @@ TEST(TailTrial, WhereTheTailIsWrongNothingIsKeptForIt) {
   KernelTable table;
   table.norms = wrong_norms;
   table.band32 = counted_band<float>;
-  CudaBackend backend(0, table, kEmulatedTrialOrder);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   backend.prepare({});
   const BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);

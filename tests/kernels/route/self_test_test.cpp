@@ -283,7 +283,7 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
   table.gram = trapping_gram;
   const SmallMatrix small;
   {
-    CudaBackend backend(0, table, kEmulatedTrialOrder);
+    CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
     for (int attempt = 0; attempt < 2; ++attempt) {  // the second is refused at once
       try {
         backend.prepare({});
@@ -307,14 +307,14 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
     EXPECT_THROW((void)small.measured_by(backend, "library"), DeviceError) << "the device is gone";
   }
   emulated::reset_device();  // a new process
-  CudaBackend backend(0, table, kEmulatedTrialOrder);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   EXPECT_EQ(small.measured_by(backend, "two-stage+gram-mma").method, "gram32+band32+cuda");
 }
 
 TEST(SelfTests, AnOperandThatNeverComesIsToldOfByStage) {
   const StickyErrors sticky;
   const KernelTable table;
-  CudaBackend backend(0, table, kEmulatedTrialOrder);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   emulated::lose_bulk_copy(7);
   try {
     backend.prepare({});
@@ -339,7 +339,7 @@ TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
   EXPECT_FALSE(wrong[0].passed) << "and so it is no route (cuda_route_test.cpp)";
   table.sliced_gram = counted_sliced_gram;
   emulated::set_compute_capability(8, 9);
-  CudaBackend backend(0, table, kEmulatedTrialOrder);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   emulated::set_compute_capability(9, 0);
   const MatrixReport report = SmallMatrix{}.measured_by(backend, "auto", SpectrumMode::kStrict);
   EXPECT_EQ(report.method, "gram64+band64+cuda");
@@ -352,7 +352,7 @@ TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
 TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {
   emulated::set_batched_eigenvalue_error(1e-9);
   const KernelTable table;
-  CudaBackend backend(0, table, kEmulatedTrialOrder);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   const MatrixReport report = SmallMatrix{}.measured_by(backend, "library");
   emulated::set_batched_eigenvalue_error(0.0);
   EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
@@ -449,7 +449,7 @@ TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
   };
   for (const bool is_slow : {false, true}) {
     emulated::set_compute_capability(is_slow ? 8 : 9, is_slow ? 9 : 0);
-    CudaBackend backend(0, table, kEmulatedTrialOrder);
+    CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
     emulated::set_compute_capability(9, 0);
     backend.prepare({});
     const BackendInfo info = backend.info();
@@ -471,7 +471,7 @@ TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
 TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
   KernelTable table;
   table.values = wrong_values;
-  CudaBackend backend(0, table, kEmulatedTrialOrder);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   backend.prepare({});
   const BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);

@@ -1,0 +1,12 @@
+// Owns the verdicts that tests of what lies behind the self-tests begin with: those take seconds in
+// the emulation, and are tested by themselves (tests/kernels/route/self_test_test.cpp).
+#pragma once
+
+#include "kernels/route/self_test.hpp"
+
+namespace vindex::test {
+
+/// Every trial that `auto` and `two-stage` want on the emulated device, in any mode, as passed.
+kernels::TrialPlan passed_trials();
+
+}  // namespace vindex::test
