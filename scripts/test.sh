@@ -17,6 +17,8 @@ case "${1:-}" in
     ;;
 esac
 
+at_once=$(($(nproc) + 1))  # many tests wait for a server, a lock or a page for a while
+
 preset=cpu
 if folder="$(scripts/toolchain/find_nvcc.sh)"; then
   preset=cuda
@@ -34,10 +36,10 @@ if [[ "$steps" == *--build* ]]; then
   echo "built in $((SECONDS - began)) s"
 fi
 if [[ "$steps" == *--short* ]]; then
-  ctest --preset "$preset" -j "$(nproc)"
+  ctest --preset "$preset" -j "$at_once"
 fi
 if [[ "$steps" == *--long* ]]; then
-  ctest --test-dir "build/$preset" --output-on-failure -L '^long$' -j "$(nproc)"
+  ctest --test-dir "build/$preset" --output-on-failure -L '^long$' -j "$at_once"
 elif [[ "$steps" == *--short* ]]; then
   echo "tests of some minutes (browser, Python package, server): scripts/test.sh --all" >&2
 fi

@@ -6,6 +6,7 @@
 #include "kernels/route/host_reference.hpp"
 #include "kernels/route/self_test_inputs.hpp"
 #include "tests/emulated_cuda/emulated_backend.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include <vindex/error.hpp>
 
@@ -307,14 +308,16 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
     EXPECT_THROW((void)small.measured_by(backend, "library"), DeviceError) << "the device is gone";
   }
   emulated::reset_device();  // a new process
-  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
+  CudaBackend backend(0, table, passed_trials());
   EXPECT_EQ(small.measured_by(backend, "two-stage+gram-mma").method, "gram32+band32+cuda");
 }
 
 TEST(SelfTests, AnOperandThatNeverComesIsToldOfByStage) {
   const StickyErrors sticky;
   const KernelTable table;
-  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
+  CudaBackend backend(0, table, passed_trials([](const KernelTrial& trial) {
+                        return trial.kernel == KernelUnderTest::kGramBlockScaled;
+                      }));
   emulated::lose_bulk_copy(7);
   try {
     backend.prepare({});
@@ -449,7 +452,9 @@ TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
   };
   for (const bool is_slow : {false, true}) {
     emulated::set_compute_capability(is_slow ? 8 : 9, is_slow ? 9 : 0);
-    CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
+    CudaBackend backend(0, table, passed_trials([](const KernelTrial& trial) {
+                          return is_newer_kernel(trial.kernel);
+                        }));
     emulated::set_compute_capability(9, 0);
     backend.prepare({});
     const BackendInfo info = backend.info();
