@@ -1,6 +1,6 @@
-// gpu_probe: what this GPU, its bus and its libraries give, before anything is built on them. Rows
-// `probe.*` and `gram` in the form "vindex-bench/1". Each group runs in a process of its own and is
-// ended at its time limit; what it found until then is kept.
+// gpu_probe: what the bus of this GPU, its libraries and the kernels of a spectrum give. Rows
+// `probe.*` and `spectra.*` in the form "vindex-bench/1". Each group runs in a process of its own
+// and is ended at its time limit; what it found until then is kept.
 #include "probe.hpp"
 
 #include "engine/run/version.hpp"
@@ -26,16 +26,10 @@ struct Group {
   double share;  ///< of the time limit
 };
 
-constexpr std::array<Group, 10> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
-                                            {"memory", probe::probe_memory, 0.05},
-                                            {"decode", probe::probe_decode, 0.25},
-                                            {"peaks", probe::probe_peaks, 0.1},
-                                            {"barriers", probe::probe_barriers, 0.1},
-                                            {"gram", probe::probe_gram, 0.15},
-                                            {"eigen", probe::probe_eigen, 0.25},
-                                            {"values", probe::probe_values, 0.15},
-                                            {"svd", probe::probe_svd, 0.15},
-                                            {"stages", probe::probe_stages, 0.1}}};
+constexpr std::array<Group, 4> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
+                                           {"values", probe::probe_values, 0.15},
+                                           {"svd", probe::probe_svd, 0.15},
+                                           {"stages", probe::probe_stages, 0.1}}};
 
 struct Options {
   int device = 0;
@@ -184,7 +178,9 @@ bool take_group(const Group& group, const Options& options, double seconds,
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("gpu_probe: what a GPU, its bus and its libraries give, as rows probe.*");
+  CLI::App app(
+      "gpu_probe: what the bus of a GPU, its libraries and our kernels give, as rows probe.* and "
+      "spectra.*");
   Options options;
   std::vector<std::string> names;
   for (const Group& group : kGroups) {

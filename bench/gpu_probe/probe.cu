@@ -4,7 +4,6 @@
 
 #include "kernels/device/launch.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace vindex::probe {
@@ -120,13 +119,6 @@ std::vector<double> gigabytes_per_second(double bytes, std::vector<double> micro
     value = 1e-3 * bytes / value;
   }
   return microseconds;
-}
-
-std::string rate_note(double flop, const std::vector<double>& microseconds) {
-  return microseconds.empty()
-             ? "no sample"
-             : number(1e-6 * flop / *std::min_element(microseconds.begin(), microseconds.end())) +
-                   " TFLOP/s at best, " + number(flop) + " flop a launch";
 }
 
 std::string number(double value) {

@@ -9,7 +9,6 @@ import glob
 import json
 import os
 import struct
-import time
 import zlib
 
 from remote_server import COMMIT, FOLDER, MODEL, SHARD, TENSOR, Hub, Server, end, expect, run, run_all
@@ -93,9 +92,7 @@ def refusals():
                     f"hf://org/repo?token={SECRET}", f"gs://user:{SECRET}@host/a", f"http://{host}/a b?{SIGNED}",
                     f"file://user:{SECRET}@host/a", "http://user:" + SECRET * 40 + "@host/a"):
         for command in (["inspect"], ["measure", "-o", out("none.h5")], ["compare", MODEL, "-o", out("none.h5")]):
-            begin = time.monotonic()
             searched(address, run(*command, address), code=64)
-            expect(address, time.monotonic() - begin < 2, "it took long")
     expect("refusals", not os.path.exists(out("none.h5")), "something was written")
     for endpoint in (f"http://user:{SECRET}@{host}", f"user:{SECRET}@{host}", f"http://{host}/?{SECRET}"):
         searched(endpoint, run("inspect", "hf://org/repo", HF_ENDPOINT=endpoint), code=78)
@@ -128,20 +125,15 @@ def names_that_choose_no_server():
                     f"hf://127.0.0.1:{port}#/repo", f"hf://org@127.0.0.1:{port}/repo#", f"http://127.0.0.1:{port}0000/a",
                     "http://127.0.0.1:0/a", "https://127.0.0.1:65536/a", "https://127.0.0.1:99999999999/a", "http://127.0.0.1:x/a",
                     "http://127.0.0.1:/a", "https://[::1/a", "https://:80/a"):
-        begin = time.monotonic()
         done = run("inspect", address)
         expect(address, done.returncode == 64 and "E-REMOTE-ADDRESS" in done.stderr, f"{done.returncode}: {done.stderr}")
-        expect(address, time.monotonic() - begin < 2, "it took long")
     for endpoint in ("http://127.0.0.1:0", "http://127.0.0.1:70000", "https://127.0.0.1:x"):
         for address, name in (("hf://org/repo", "HF_ENDPOINT"), ("s3://bucket/a.gguf", "AWS_ENDPOINT_URL")):
-            begin = time.monotonic()
             done = run("inspect", address, **{name: endpoint})
-            expect(endpoint, done.returncode == 78 and time.monotonic() - begin < 2, f"{done.returncode}: {done.stderr}")
+            expect(endpoint, done.returncode == 78, f"{done.returncode}: {done.stderr}")
     for proxy in ("http://127.0.0.1:99999", f"user:{SECRET}@127.0.0.1:0"):
-        begin = time.monotonic()
         done = run("inspect", "http://example.invalid/a", http_proxy=proxy)
         expect(proxy, done.returncode == 78 and "E-PROXY" in done.stderr and SECRET not in done.stderr, done.stderr)
-        expect(proxy, time.monotonic() - begin < 2, "it took long")
     expect("servers", not server.seen, "the server was asked")
 
 

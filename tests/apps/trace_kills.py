@@ -116,7 +116,7 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
     output = os.path.join(FOLDER, f"stopped-{number}")
     code, took, said = interrupted(trace(output), 0.5 * alone, number)
     check(code in (0, 75), "a signal ended it with", code, said)
-    check(took < 10.0, "a stop took", took, "seconds")
+    check(took < 60.0, "a stop took", took, "seconds")
     check(code == 0 or ("layers are kept" in said and not os.path.exists(output)), said)
     if code == 75:
         call(*trace(output))
