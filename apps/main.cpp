@@ -1,11 +1,10 @@
 // The program: commands, errors to one line on standard error, exit codes. The only place that
 // prints an error.
-#include "arithmetic_environment.hpp"
-#include "describe_commands.hpp"
-#include "flag_names.hpp"
-#include "help_text.hpp"
-#include "verbs.hpp"
-
+#include "apps/console/describe_commands.hpp"
+#include "apps/console/help_text.hpp"
+#include "apps/console/verbs.hpp"
+#include "apps/options/flag_names.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "core/nearest_name.hpp"
 #include "core/output_target.hpp"
 #include "core/reading_bounds.hpp"

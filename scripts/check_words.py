@@ -125,9 +125,8 @@ def misspellings(paths):
 def texts():
     """The files that are checked by default."""
     for folder, ending in (("docs", ".md"), ("apps", ".cpp")):
-        for name in sorted(os.listdir(os.path.join(ROOT, folder))):
-            if name.endswith(ending):
-                yield os.path.join(ROOT, folder, name)
+        found = (os.path.join(where, name) for where, _, names in os.walk(os.path.join(ROOT, folder)) for name in names)
+        yield from sorted(path for path in found if path.endswith(ending))
     yield os.path.join(ROOT, "README.md")
     yield os.path.join(ROOT, "CONTRIBUTING.md")
 

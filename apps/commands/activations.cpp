@@ -1,0 +1,51 @@
+// The command activations: what dumped activations and logits are like.
+#include "apps/console/run_talk.hpp"
+#include "apps/options/job_flags.hpp"
+#include "jobs/activations/activations_run.hpp"
+
+#include <memory>
+
+namespace vindex::apps {
+
+namespace {
+
+struct ActivationsFlags : JobVerbFlags<jobs::ActivationsSettings> {
+  bool no_effective_rank = false;
+};
+
+Ending run_activations(const ActivationsFlags& flags, const Session& session) {
+  jobs::ActivationsSettings settings = settle(flags, session);
+  settings.covariance = !flags.no_effective_rank;
+  return run_cells(
+      settings.run, flags.job, session, results::FileSchema::kActivations,
+      [&](const engine::RunHooks& hooks) { return jobs::measure_activations(settings, hooks); });
+}
+
+}  // namespace
+
+void add_activations(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<ActivationsFlags>();
+  jobs::ActivationsSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "activations",
+      "Sparsity, kurtosis, variance and rank of activations\n\n"
+      "Examples:\n  vindex activations DUMP -o activations.h5\n"
+      "  vindex activations DUMP -o activations.h5 --model MODEL   also gate rows\n"
+      "  vindex activations DUMP -o hidden.h5 --hidden       residual stream\n"
+      "DUMP: a folder or file of .npy or .safetensors arrays mlp.L [tokens, neurons], hidden.L, "
+      "logits [tokens, vocabulary]. The same command again resumes.");
+  verb->add_option("dump", settings.dump, "Folder or file of dumped activations")->required();
+  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
+  verb->add_option("--model", settings.model,
+                   "Model: cosines between the rows of its gate projections");
+  verb->add_option("--model-config", settings.model_config,
+                   "config.json of a single .safetensors model");
+  verb->add_flag("--hidden", settings.hidden, "hidden.L instead of mlp.L");
+  verb->add_flag("--no-effective-rank", flags->no_effective_rank,
+                 "Leave out the spectrum of the token covariance, which takes most of the time");
+  add_backend_flags(*verb, flags->backend);
+  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
+  on_choice(*verb, session, [&session, flags] { return run_activations(*flags, session); });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,50 @@
+// The command decode: the weights of one tensor as float32.
+#include "apps/console/verbs.hpp"
+#include "apps/options/flag_names.hpp"
+#include "jobs/decode/decode_tensor.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+void add_decode(CLI::App& app, Session& session) {
+  struct Options {
+    std::string model, model_config, tensor, output;
+    std::optional<std::int32_t> slice;
+    bool force = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "decode",
+      "Write one tensor's decoded weights, little-endian float32\n\n"
+      "Examples:\n  vindex decode MODEL --tensor model.layers.1.mlp.down_proj.weight -o down.f32\n"
+      "  vindex decode MODEL --tensor lm_head.weight -o - | sha256sum");
+  verb->add_option("model", options->model, "Model folder or file")->required();
+  verb->add_option("--tensor", options->tensor, "Logical name of the tensor")->required();
+  verb->add_option("--slice", options->slice, "Only this slice of a stack (expert, head)");
+  verb->add_option("-o,--output", options->output, "File to write (-: standard output)")
+      ->required();
+  add_force(*verb, options->force, "Replace a file that is there");
+  verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
+  on_choice(*verb, session, [&session, options] {
+    const bool stream = options->output == "-";
+    if (stream && ::isatty(STDOUT_FILENO) == 1) {
+      throw UsageError("E-STDOUT-TERMINAL",
+                       "standard output is a terminal, and the weights are binary; send it to a "
+                       "file or a pipe");
+    }
+    const jobs::DecodeOutcome outcome =
+        jobs::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
+                            options->output, options->force);
+    say_warnings(session, outcome.warnings);
+    say(session, fmt::format("{} values written to {}", outcome.values,
+                             stream ? "standard output" : printable(options->output)));
+    return Ending();
+  });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,46 @@
+// The command inspect: what a model is made of.
+#include "model/inspect.hpp"
+
+#include "apps/console/verbs.hpp"
+
+#include <memory>
+#include <unistd.h>
+
+namespace vindex::apps {
+
+void add_inspect(CLI::App& app, Session& session) {
+  struct Options {
+    model::InspectSettings settings;
+    std::string reshape = "none";
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "inspect",
+      "Show what a model is made of; reads headers only\n\n"
+      "Examples:\n  vindex inspect MODEL\n  vindex inspect MODEL --tensors --json");
+  verb->add_option("model", options->settings.model, "Model folder or file")->required();
+  verb->add_flag("--tensors", options->settings.tensor_list, "List every tensor");
+  verb->add_flag("--json", options->settings.json, "One JSON document");
+  verb->add_flag("--verify", options->settings.verify,
+                 "Read the files whole and compare their SHA-256 with the Hub's");
+  add_reshape(*verb, options->reshape);
+  verb->add_flag("--lora", options->settings.lora,
+                 "The LoRA pairs of an adapter; MODEL may be a GGUF one");
+  verb->add_option("--model-config", options->settings.model_config,
+                   "config.json of a single .safetensors");
+  on_choice(*verb, session, [&session, options] {
+    options->settings.reshape_out = options->reshape == "out";
+    model::InspectWidths widths;
+    widths.tables = text_width(STDOUT_FILENO);
+    if (::isatty(STDOUT_FILENO) == 1) {
+      widths.list = widths.tables;
+    }
+    print_result(model::inspect_model(options->settings, widths));
+    if (options->settings.verify) {
+      say(session, "the SHA-256 of every file of weights is the published one");
+    }
+    return Ending();
+  });
+}
+
+}  // namespace vindex::apps

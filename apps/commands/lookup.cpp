@@ -1,0 +1,247 @@
+// The command lookup: which features of a model activate for a token or a vector, and storing them
+// to be searched without the model.
+#include "apps/console/run_talk.hpp"
+#include "apps/console/verbs.hpp"
+#include "apps/options/flag_names.hpp"
+#include "apps/options/job_flags.hpp"
+#include "core/size_text.hpp"
+#include "jobs/lookup/lookup_run.hpp"
+#include "jobs/lookup/store_features.hpp"
+#include "jobs/lookup/stored_features.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <unistd.h>
+#include <utility>
+
+namespace vindex::apps {
+
+namespace {
+
+struct LookupFlags {
+  jobs::LookupSettings settings;
+  jobs::StoreSettings store;  ///< its `run` where a file is written
+  JobFlags job;
+  std::vector<std::string> tokens, sequences, number_sequences;
+  std::vector<std::int64_t> numbers;
+  std::string vector_file, queries_file, layers, blocks, tensors, order, type;
+  std::string role = "gate_proj", pooling = "mean";
+};
+
+jobs::QueryList requests_of(const LookupFlags& flags) {
+  std::vector<jobs::QueryRequest> given;
+  for (const std::string& token : flags.tokens) {
+    given.push_back({.what = jobs::TokenText{token}});
+  }
+  for (const std::int64_t number : flags.numbers) {
+    given.push_back({.what = jobs::TokenNumber{number}});
+  }
+  for (const std::string& entries : flags.sequences) {
+    given.push_back(jobs::token_sequence(entries));
+  }
+  for (const std::string& numbers : flags.number_sequences) {
+    given.push_back(jobs::token_numbers(numbers));
+  }
+  jobs::QueryList requests(std::move(given));
+  if (!flags.vector_file.empty()) {
+    requests.add(jobs::read_vectors(flags.vector_file));
+  }
+  if (!flags.queries_file.empty()) {
+    requests.add(jobs::read_queries(flags.queries_file));
+  }
+  if (requests.empty()) {
+    throw UsageError("E-QUERY",
+                     "nothing to look up: --token T, --token-id N, --tokens \"T1 T2\", --token-ids "
+                     "N,M, --vector FILE.npy or --queries FILE is needed");
+  }
+  return requests;
+}
+
+model::FeatureRole role_of(const LookupFlags& flags) {
+  return flags.role == "up_proj" ? model::FeatureRole::kUp : model::FeatureRole::kGate;
+}
+
+jobs::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
+  jobs::LookupSettings settings = flags.settings;
+  settings.requests = requests_of(flags);
+  settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
+  settings.role = role_of(flags);
+  settings.threads = flags.job.threads;
+  static const std::map<std::string, jobs::LookupOrder> kOrders = {
+      {"", jobs::LookupOrder::kApart},
+      {"positive", jobs::LookupOrder::kPositive},
+      {"negative", jobs::LookupOrder::kNegative},
+      {"cosine", jobs::LookupOrder::kCosine},
+      {"score", jobs::LookupOrder::kScore}};
+  settings.order = kOrders.at(flags.order);
+  settings.pooling =
+      flags.pooling == "last" ? jobs::TokenPooling::kLast : jobs::TokenPooling::kMean;
+  settings.ram_budget = ram_budget_of(session, flags.job.ram_budget).bytes;
+  return settings;
+}
+
+/// With -o: features are stored, and nothing is looked up.
+Ending run_store(const LookupFlags& flags, const Session& session) {
+  const bool asks = !flags.tokens.empty() || !flags.numbers.empty() || !flags.sequences.empty() ||
+                    !flags.number_sequences.empty() || !flags.vector_file.empty() ||
+                    !flags.queries_file.empty();
+  if (asks || !flags.order.empty()) {
+    throw UsageError("E-USAGE",
+                     "-o stores features, not answers: leave out queries and --by; then `vindex "
+                     "lookup OUT.h5 ...` answers them");
+  }
+  if (jobs::is_stored_features(flags.settings.model)) {
+    throw UsageError("E-USAGE", fmt::format("-o stores features of a model, and {} has stored ones",
+                                            printable(flags.settings.model)));
+  }
+  static const std::map<std::string, decode::ElementType> kTypes = {
+      {"f16", decode::ElementType::kF16},
+      {"bf16", decode::ElementType::kBF16},
+      {"f32", decode::ElementType::kF32}};
+  jobs::StoreSettings settings = flags.store;
+  settle_job(settings.run, flags.job, session);
+  settings.run.model = flags.settings.model;
+  settings.run.model_config = flags.settings.model_config;
+  settings.run.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
+  settings.tokenizer = flags.settings.tokenizer;
+  settings.tokens_out = flags.settings.tokens_out;
+  settings.role = role_of(flags);
+  if (!flags.type.empty()) {
+    settings.type = kTypes.at(flags.type);
+  }
+  return run_cells(
+      settings.run, flags.job, session, results::FileSchema::kGateVectors,
+      [&](const engine::RunHooks& hooks) { return jobs::store_features(settings, hooks); });
+}
+
+Ending run_lookup(const LookupFlags& flags, const Session& session) {
+  if (!flags.store.run.output.empty()) {
+    return run_store(flags, session);
+  }
+  if (!flags.type.empty() || flags.job.restart) {
+    throw UsageError("E-USAGE", "--dtype and --restart are of a file that -o writes");
+  }
+  const jobs::LookupSettings settings = lookup_settings(flags, session);
+  RunTalk talk(session, flags.job.progress);
+  // A million answers are not a million calls of the system.
+  constexpr std::size_t kPrintedBytes = 64U << 10U;
+  std::string waiting;
+  const auto print_waiting = [&] { print_result(std::exchange(waiting, {})); };
+  jobs::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO),
+                            [&](const std::string& text) {
+                              waiting += text;
+                              if (waiting.size() >= kPrintedBytes) {
+                                print_waiting();
+                              }
+                            });
+  std::int64_t seen_passes = 0;
+  const auto see = [&](const jobs::LookupResult& all, const jobs::QueryResult& query) {
+    if (std::exchange(seen_passes, all.passes) != all.passes) {
+      talk.finish();  // its line ends before results begin
+    }
+    writer.add(all, query);
+  };
+  const jobs::LookupResult result = jobs::look_up(settings, talk.hooks(), see);
+  if (result.stopped) {
+    print_waiting();
+    talk.finish();
+    return stopped_early("nothing is kept of a search; run the same command again");
+  }
+  writer.finish(result);
+  print_waiting();
+  for (const jobs::SkippedMatrix& matrix : result.skipped) {
+    say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
+  }
+  if (result.not_finite > 0) {
+    say(session, fmt::format("warning W-NOT-FINITE: {} rows hold weights that are not finite and "
+                             "are in no list",
+                             result.not_finite));
+  }
+  say(session,
+      fmt::format("searched {} in {:.3g} s; {}", data_text(result.searched_bytes), result.seconds,
+                  input::reading_text(result.reading, result.reading_engine)));
+  if (result.is_incomplete) {
+    const auto first = result.skipped.front();
+    return {ExitCode::kMalformedInput,
+            fmt::format("E-UNSUPPORTED: {} of the matrices were not searched, the first: {}: {}",
+                        result.skipped.size(), first.name, first.reason)};
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_lookup(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<LookupFlags>();
+  jobs::LookupSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "lookup",
+      "Find the features that activate for a token or a vector\n\n"
+      "Examples:\n  vindex lookup MODEL --token Paris\n"
+      "  vindex lookup MODEL --token-id 3681 --layers 10-20 --top 50 --json\n"
+      "  vindex lookup MODEL --vector direction.npy --by score\n"
+      "  vindex lookup MODEL --queries words.txt   many tokens in one pass\n"
+      "  vindex lookup MODEL --tokens \"New York\"   two entries as one query\n"
+      "  vindex lookup MODEL -o gates.h5   store them; then, without the model:\n"
+      "  vindex lookup gates.h5 --token Paris\n"
+      "A feature is a row of gate_proj.");
+  verb->add_option("model", settings.model, "Model folder or file, or a file that -o wrote")
+      ->required();
+  verb->add_option("--token", flags->tokens,
+                   "An entry of the vocabulary, with or without its space; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--token-id", flags->numbers, "The same by number; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--tokens", flags->sequences,
+                   "Several entries, spaces between them, as one query; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--token-ids", flags->number_sequences,
+                   "The same by numbers, for example 12,55,9; may be repeated")
+      ->allow_extra_args(false);
+  verb->add_option("--pool", flags->pooling,
+                   "Of several tokens: mean, the mean of their embeddings; last, the last one's")
+      ->check(CLI::IsMember({"mean", "last"}))
+      ->capture_default_str();
+  verb->add_option("--vector", flags->vector_file,
+                   "A .npy file of floats, [hidden] or [queries, hidden], used unchanged");
+  verb->add_option(
+      "--queries", flags->queries_file,
+      "A file of queries: one text per line, .jsonl of texts, numbers and objects, or .npy");
+  add_layers(*verb, flags->layers);
+  add_blocks(*verb, flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
+  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
+  add_roles(*verb, flags->role, "gate_proj, or up_proj (models without gates)")
+      ->check(CLI::IsMember({"gate_proj", "up_proj"}))
+      ->capture_default_str();
+  verb->add_option("--top", settings.top, "Features of each list")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb->add_option("--by", flags->order,
+                   "positive, negative: the largest cosines of that sign (default: both, apart); "
+                   "cosine, score: the largest by size")
+      ->check(CLI::IsMember({"positive", "negative", "cosine", "score"}));
+  verb->add_option("--tokens-out", settings.tokens_out,
+                   "Entries of the vocabulary named for each feature (0: none)")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  verb->add_option("-o,--store", flags->store.run.output,
+                   "Store the features, what they write and the embedding, instead of a search");
+  verb->add_option("--dtype", flags->type,
+                   "Of the stored vectors: f16, bf16 or f32 (default: the weights' own, f16 of "
+                   "quantised ones)")
+      ->check(CLI::IsMember({"f16", "bf16", "f32"}));
+  verb->add_flag("--restart", flags->job.restart, "Replace what -o wrote of other settings");
+  verb->add_option("--tokenizer", settings.tokenizer,
+                   "A tokenizer.json (default: the GGUF keys, or the one beside the weights)");
+  verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+  add_threads(*verb, flags->job.threads, "Workers (0: every core)");
+  add_ram_budget(*verb, flags->job.ram_budget);
+  add_progress(*verb, flags->job.progress);
+  verb->add_flag("--json", flags->job.json, "One JSON document, numbers unrounded");
+  add_config(*verb);
+  on_choice(*verb, session, [&session, flags] { return run_lookup(*flags, session); });
+}
+
+}  // namespace vindex::apps

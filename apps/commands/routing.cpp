@@ -1,0 +1,79 @@
+// The command routing: where routers send tokens.
+#include "apps/console/run_talk.hpp"
+#include "apps/options/job_flags.hpp"
+#include "jobs/routing/routing_run.hpp"
+
+#include <memory>
+
+namespace vindex::apps {
+
+namespace {
+
+struct RoutingFlags {
+  jobs::RoutingSettings settings;
+  JobFlags job;
+  std::string scoring;
+  std::int64_t top_k = 0;
+  bool normalise = false;
+};
+
+jobs::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
+  jobs::RoutingSettings settings = flags.settings;
+  const bool is_given = flags.top_k > 0 || !flags.scoring.empty();
+  if ((is_given && !settings.model.empty()) ||
+      (is_given && (flags.top_k < 1 || flags.scoring.empty())) || (flags.normalise && !is_given)) {
+    throw UsageError("E-ROUTER-RULE",
+                     "the rule of the routers is given by halves or twice: the dump's own, which "
+                     "`vindex trace` writes, or --model MODEL, whose rule it is, or --top-k K and "
+                     "--scoring softmax|sigmoid (and --normalise where weights are divided by "
+                     "their sum)");
+  }
+  if (is_given) {
+    settings.rule =
+        RouterRule{.scoring = flags.scoring == "sigmoid"   ? RouterScoring::kSigmoid
+                              : flags.scoring == "softmax" ? RouterScoring::kSoftmax
+                                                           : RouterScoring::kSqrtSoftplus,
+                   .top_k = flags.top_k,
+                   .normalised = flags.normalise};
+  }
+  settle_job(settings.run, flags.job, session);
+  return settings;
+}
+
+Ending run_routing(const RoutingFlags& flags, const Session& session) {
+  const jobs::RoutingSettings settings = routing_settings(flags, session);
+  return run_cells(
+      settings.run, flags.job, session, results::FileSchema::kRouting,
+      [&](const engine::RunHooks& hooks) { return jobs::measure_routing(settings, hooks); });
+}
+
+}  // namespace
+
+void add_routing(CLI::App& app, Session& session) {
+  auto flags = std::make_shared<RoutingFlags>();
+  jobs::RoutingSettings& settings = flags->settings;
+  CLI::App* verb = app.add_subcommand(
+      "routing",
+      "Expert loads, co-activation and margins of routers\n\n"
+      "Examples:\n  vindex routing DUMP -o routing.h5                 of `vindex trace`: its rule\n"
+      "  vindex routing DUMP -o routing.h5 --model MODEL   its own rule, biases\n"
+      "  vindex routing DUMP -o routing.h5 --top-k 8 --scoring softmax --normalise\n"
+      "DUMP: a folder or file of .npy or .safetensors arrays router_logits.L [tokens, experts], as "
+      "routers write them: before softmax or sigmoid, without biases that choose. The same "
+      "command again resumes.");
+  verb->add_option("dump", settings.dump, "Folder or file of dumped router logits")->required();
+  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
+  verb->add_option("--model", settings.model,
+                   "Model whose routers' rule and biases hold (default: what the dump carries)");
+  verb->add_option("--model-config", settings.model_config,
+                   "config.json of a single .safetensors model");
+  verb->add_option("--top-k", flags->top_k, "Instead of a model: experts of a token")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--scoring", flags->scoring, "With --top-k: from logits to scores")
+      ->check(CLI::IsMember({"softmax", "sigmoid", "sqrtsoftplus"}));
+  verb->add_flag("--normalise", flags->normalise, "With --top-k: weights are divided by their sum");
+  add_job_flags(*verb, flags->job, "Workers (0: every core)");
+  on_choice(*verb, session, [&session, flags] { return run_routing(*flags, session); });
+}
+
+}  // namespace vindex::apps

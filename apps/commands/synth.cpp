@@ -1,0 +1,39 @@
+// The command synth: models with known spectra.
+#include "apps/console/verbs.hpp"
+#include "synth/make_model.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace vindex::apps {
+
+void add_synth(CLI::App& app, Session& session) {
+  struct Options {
+    std::string spec, folder;
+    std::uint64_t seed = 1;
+  };
+  auto options = std::make_shared<Options>();
+  std::string about =
+      "Write a synthetic model with known spectra\n\nExamples:\n"
+      "  vindex synth kimi-k2-mini -o mini\n"
+      "  vindex synth layer:384x7168x2048:fp8 -o layer\n\nSpecs:\n";
+  for (const std::string& spec : synth::known_specs()) {
+    const std::size_t kinds = spec.find("[:");
+    about += "  " + spec.substr(0, kinds) + "\n" +
+             (kinds == std::string::npos ? "" : "    " + spec.substr(kinds) + "\n");
+  }
+  CLI::App* verb = app.add_subcommand("synth", about);
+  verb->add_option("spec", options->spec, "What to make")->required();
+  verb->add_option("-o,--output", options->folder, "Folder to create")->required();
+  verb->add_option("--seed", options->seed, "Same spec and seed give the same bytes")
+      ->capture_default_str();
+  on_choice(*verb, session, [&session, options] {
+    synth::make_model(options->spec, options->seed, options->folder);
+    say(session, fmt::format("{} written to {}; truth.json holds what was planted", options->spec,
+                             printable(options->folder)));
+    return Ending();
+  });
+}
+
+}  // namespace vindex::apps

@@ -1,0 +1,245 @@
+// Owns declaring and settling those flags: workers, threads, memory, back ends, configuration
+// files, and what is measured.
+#include "job_flags.hpp"
+
+#include "flag_names.hpp"
+
+#include "apps/process/arithmetic_environment.hpp"
+#include "core/text_parts.hpp"
+#include "engine/worker_share.hpp"
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace vindex::apps {
+
+void add_job_flags(CLI::App& verb, JobFlags& flags, const char* workers, const char* document) {
+  add_threads(verb, flags.threads, workers);
+  add_ram_budget(verb, flags.ram_budget);
+  verb.add_option(
+      "--worker", flags.worker,
+      "i/n: share i of n of equal cost; auto, auto/n: by the variables of Slurm or of a "
+      "Kubernetes job; then `vindex merge`");
+  verb.add_flag("--claim", flags.claim,
+                "Take shares from the output's folder, as every process of this command that is "
+                "started with it does; then `vindex merge`");
+  add_progress(verb, flags.progress);
+  verb.add_flag("--restart", flags.restart, "Discard what an earlier run left");
+  verb.add_flag("--json", flags.json, document);
+  add_config(verb);
+}
+
+void add_backend_flags(CLI::App& verb, BackendFlags& flags, const char* backends,
+                       const char* devices) {
+  verb.add_option("--backend", flags.backend, backends)
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str();
+  verb.add_option("--device", flags.device, devices)->capture_default_str();
+}
+
+void add_threads(CLI::App& verb, std::int32_t& threads, const char* workers) {
+  verb.add_option("--threads", threads, workers)->check(CLI::Range(0, 1024))->capture_default_str();
+}
+
+void add_ram_budget(CLI::App& verb, std::string& text) {
+  verb.add_option(
+      "--ram-budget", text,
+      "Memory, for example 8GiB (default: three quarters of the smallest limit of the machine, "
+      "control groups and Slurm)");
+}
+
+void add_progress(CLI::App& verb, std::string& choice) {
+  verb.add_option("--progress", choice, "auto, plain, json or none")
+      ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
+      ->capture_default_str();
+}
+
+void add_config(CLI::App& verb) {
+  verb.add_option_function<std::string>(
+      "--config", [](const std::string& /*path*/) {},
+      "File of the same flags, one `name = value` a line; the command line takes precedence");
+}
+
+namespace {
+
+void settle_worker(engine::RunSettings& settings, const JobFlags& flags) {
+  if (flags.claim && !flags.worker.empty()) {
+    throw UsageError("E-CLAIM", "--claim divides the work itself: leave --worker out");
+  }
+  if (flags.claim && flags.restart) {
+    throw UsageError("E-CLAIM",
+                     "--restart would discard what other processes of --claim have done: remove "
+                     "the output and its .parts folder before the first one starts");
+  }
+  const engine::ChosenShare chosen = engine::worker_share(flags.worker, scheduler_variables());
+  settings.worker = chosen.share;
+  settings.worker.claims = flags.claim;
+  settings.worker_source = chosen.source;
+}
+
+}  // namespace
+
+void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session) {
+  const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
+  settings.ram_budget = budget.bytes;
+  settings.ram_budget_source = budget.source_text();
+  settle_worker(settings, flags);
+  settings.threads = flags.threads;
+  settings.restart = flags.restart;
+  settings.command = session.arguments;
+  settings.unset_variables = session.unset_variables;
+}
+
+void settle_backend(engine::RunSettings& settings, const BackendFlags& flags) {
+  settings.backend = engine::backend_choice(flags.backend).value();
+  settings.devices = parse_devices(flags.device);
+  settings.blas_core = blas_core_wish();
+  settings.matrix_unit = wants_matrix_unit();
+}
+
+std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
+                                               const Session& session) {
+  engine::RunSettings settings;
+  settle_backend(settings, flags);
+  settings.unset_variables = session.unset_variables;
+  settings.threads = threads;
+  settings.options.vectors = 1;
+  std::string note;
+  auto backends = engine::open_backends(settings, note);
+  say(session, note);
+  return std::move(backends.front());
+}
+
+namespace {
+
+/// Draws of the sign-flip null.
+std::int32_t parse_null(const std::string& text) {
+  constexpr std::string_view kDraws = "signflip=";
+  if (text == "none" || text == "signflip") {
+    return text == "none" ? 0 : 1;
+  }
+  if (text.starts_with(kDraws)) {
+    const auto draws = whole_number<std::int32_t>(std::string_view(text).substr(kDraws.size()));
+    if (draws && *draws >= 1 && *draws <= measure::kMaxSignFlipDraws) {
+      return *draws;
+    }
+  }
+  throw UsageError("E-NULL", fmt::format("--null `{}`: write none, signflip or signflip=R with R "
+                                         "from 1 to {}",
+                                         printable(text), measure::kMaxSignFlipDraws));
+}
+
+}  // namespace
+
+engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session) {
+  static const std::map<std::string, input::ReadPath> kPaths = {
+      {"auto", input::ReadPath::kAuto},
+      {"direct", input::ReadPath::kDirect},
+      {"buffered", input::ReadPath::kBuffered}};
+  engine::RunSettings settings = flags.settings;
+  settings.reading.path = kPaths.at(flags.read);
+  settings.selection =
+      model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
+  settings.in_drawn_order = flags.order == "sampled";
+  if (!flags.sample.empty()) {
+    settings.sample = model::parse_sample(flags.sample);
+  } else if (settings.in_drawn_order) {
+    settings.sample = model::SampleChoice();  // everything, by the usual seed
+  }
+  settings.indexing.reshape_out = flags.reshape == "out";
+  settings.options.mode = mode_of(flags.mode);
+  settings.options.escalate = !flags.no_escalate;
+  settings.options.sign_flip_draws = parse_null(flags.null);
+  settings.store_spectra = !flags.no_spectra;
+  if (!flags.disk_budget.empty()) {
+    settings.disk_budget = parse_size(flags.disk_budget);
+    settings.copies_folder =
+        flags.disk_folder.empty() ? settings.output + ".copies" : flags.disk_folder;
+  } else if (!flags.disk_folder.empty()) {
+    throw UsageError("E-USAGE", "--disk-folder says where copies go: give --disk-budget SIZE too");
+  }
+  settle_backend(settings, flags.backend);
+  settle_job(settings, flags.job, session);
+  return settings;
+}
+
+void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
+  engine::RunSettings& settings = flags.settings;
+  add_layers(verb, flags.layers);
+  add_blocks(verb, flags.blocks);
+  add_roles(verb, flags.roles);
+  verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
+  add_reshape(verb, flags.reshape);
+  verb.add_flag("--heads", settings.indexing.heads,
+                "Also the spectra of W_Q^T W_K and W_O W_V of every head");
+  verb.add_flag("--lora", settings.indexing.lora,
+                "Also what an adapter's LoRA pairs add, alpha/r B A; MODEL may be a GGUF adapter");
+  verb.add_option("--mode", flags.mode,
+                  "fast: top 64 with bounds; default; strict: float64 throughout")
+      ->check(CLI::IsMember({"fast", "default", "strict"}))
+      ->capture_default_str();
+  verb.add_flag("--no-escalate", flags.no_escalate,
+                "Keep the first route; what depends on the trailing singular values is NaN");
+  add_backend_flags(verb, flags.backend);
+  verb.add_option("--svd-route", settings.options.svd_route,
+                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
+                  "+gram-mma, +gram-wgmma or +gram-clusters, +band-plain or +band-tensor, and "
+                  "+kernels-former")
+      ->capture_default_str();
+  verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb.add_option("--null", flags.null,
+                  "signflip: a second null that keeps every magnitude; signflip=R: R draws of it, "
+                  "with their mean, standard deviation, z and its p (10 or more are of use); "
+                  "each costs one more spectrum")
+      ->capture_default_str();
+  verb.add_option("--imatrix", settings.imatrix,
+                  "Also the spectra of matrices weighted by the activations of llama.cpp's "
+                  "importance matrix FILE (GGUF or .dat)");
+  verb.add_flag("--no-spectra", flags.no_spectra,
+                "Leave the singular values themselves out of the file");
+  verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+}
+
+void add_disk_budget(CLI::App& verb, MeasureFlags& flags) {
+  verb.add_option("--disk-budget", flags.disk_budget,
+                  "Keep what is fetched of a remote model on disk, up to this size, until its "
+                  "results are stored: a run that was killed does not fetch it again");
+  verb.add_option("--disk-folder", flags.disk_folder,
+                  "Where these copies lie (default: OUT.h5.copies)");
+}
+
+void add_sample_flags(CLI::App& verb, MeasureFlags& flags) {
+  verb.add_option("--sample", flags.sample,
+                  "N[:SEED]: N routed experts of each layer and role, drawn at random, everything "
+                  "else whole; a larger N later measures what is missing");
+  verb.add_option("--order", flags.order,
+                  "stored, or sampled: in the order of the draw, so that a run stopped at any time "
+                  "is an unbiased estimate of every layer")
+      ->check(CLI::IsMember({"stored", "sampled"}))
+      ->capture_default_str();
+}
+
+void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {
+  add_disk_budget(verb, flags);
+  verb.add_option(
+          "--read", flags.read,
+          "auto: straight from the storage what the file cache does not hold; direct; buffered")
+      ->check(CLI::IsMember({"auto", "direct", "buffered"}))
+      ->capture_default_str();
+  verb.add_option("--read-depth", flags.settings.reading.depth,
+                  "Requests of 8 MiB in flight (0: as measured best)")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb.add_flag("--verify", flags.settings.verify,
+                "First read the files whole and compare their SHA-256 with the Hub's");
+  add_job_flags(verb, flags.job, kMeasureWorkers, document);
+}
+
+}  // namespace vindex::apps
