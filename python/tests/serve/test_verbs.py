@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from vindex import _program
-from vindex.serve import asked, verbs
+from vindex.serve.jobs import commands as verbs
+from vindex.serve.jobs import requests as asked
 from vindex.serve.problems import Problem
 
 COMMANDS = _program.commands()

@@ -17,17 +17,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from vindex import _program
-from vindex.serve import routes_jobs, routes_models, routes_page, routes_results, verbs
 from vindex.serve.context import Context
 from vindex.serve.guard import Guard
-from vindex.serve.inputs import Inputs
-from vindex.serve.jobs import Jobs
+from vindex.serve.jobs import commands as verbs
+from vindex.serve.jobs.inputs import Inputs
+from vindex.serve.jobs.queue import Jobs
 from vindex.serve.metrics import Metrics
 from vindex.serve.models import Models
 from vindex.serve.problems import Problem
-from vindex.serve.schemas import ProblemForm
+from vindex.serve.results.tables import Tables
+from vindex.serve.routes import jobs as routes_jobs
+from vindex.serve.routes import models as routes_models
+from vindex.serve.routes import page as routes_page
+from vindex.serve.routes import results as routes_results
+from vindex.serve.routes.schemas import ProblemForm
 from vindex.serve.settings import Settings
-from vindex.serve.tables import Tables
 
 log = logging.getLogger("vindex.serve")
 

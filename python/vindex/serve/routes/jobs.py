@@ -10,11 +10,13 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from vindex.serve import asked, events, verbs
 from vindex.serve.context import Context, json_body
+from vindex.serve.jobs import commands as verbs
+from vindex.serve.jobs import events
+from vindex.serve.jobs import requests as asked
+from vindex.serve.jobs.records import FINISHED, STATES, Job
 from vindex.serve.problems import Problem
-from vindex.serve.records import FINISHED, STATES, Job
-from vindex.serve.schemas import JobForm, JobId, JobList, answers, write_answers
+from vindex.serve.routes.schemas import JobForm, JobId, JobList, answers, write_answers
 from vindex.serve.settings import MAX_EVENT_STREAMS
 
 Id = Annotated[str, Path(json_schema_extra={"pattern": JobId}, description="id of a job")]

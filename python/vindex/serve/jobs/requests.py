@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from vindex.serve.problems import Problem
-from vindex.serve.verbs import (
+from vindex.serve.jobs.commands import (
     MAX_LIST,
     OUT,
     PYTHON_FORMATS,
@@ -20,6 +19,7 @@ from vindex.serve.verbs import (
     Option,
     Verb,
 )
+from vindex.serve.problems import Problem
 
 _TEXT = re.compile(TEXT_PATTERN)
 _DIRECTION = re.compile(r"(feature|singular) [0-9]{1,9}")

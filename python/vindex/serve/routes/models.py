@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from vindex.serve.context import Context
-from vindex.serve.schemas import ModelForm, ModelList, TensorList, answers
+from vindex.serve.routes.schemas import ModelForm, ModelList, TensorList, answers
 
 Id = Annotated[
     str, Path(description="name of a model below --models; it may have slashes", min_length=1)

@@ -14,11 +14,11 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic_core import to_json
 from starlette.responses import JSONResponse, Response
 
-from vindex.serve import files, tables
 from vindex.serve.context import Context
-from vindex.serve.inputs import result_name
+from vindex.serve.jobs.inputs import result_name
 from vindex.serve.problems import Problem
-from vindex.serve.schemas import JobId, ResultForm, Rows, SpectrumForm, answers
+from vindex.serve.results import files, tables
+from vindex.serve.routes.schemas import JobId, ResultForm, Rows, SpectrumForm, answers
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from vindex.serve.confine import OutsideError, open_beneath
+from vindex.serve.jobs.records import Job
 from vindex.serve.problems import Problem, not_found
-from vindex.serve.records import Job
 
 PIECE = 1 << 20
 MAX_FILES = 10_000

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from vindex._durable import sync_folder
-from vindex.serve.asked import Request
-from vindex.serve.verbs import OUT
+from vindex.serve.jobs.commands import OUT
+from vindex.serve.jobs.requests import Request
 
 QUEUED, RUNNING, DONE = "queued", "running", "done"
 FAILED, CANCELLED, LOST = "failed", "cancelled", "lost"

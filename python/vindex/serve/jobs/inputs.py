@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 from vindex.serve.confine import OutsideError, resolve
-from vindex.serve.jobs import Jobs
+from vindex.serve.jobs.commands import JOB_ID, OUT, Kind
+from vindex.serve.jobs.queue import Jobs
+from vindex.serve.jobs.records import Job
 from vindex.serve.problems import Problem, not_found
-from vindex.serve.records import Job
 from vindex.serve.settings import Settings, parse_bytes
-from vindex.serve.verbs import JOB_ID, OUT, Kind
 
 _OUTPUT = re.compile(rf"job:({JOB_ID})(?:/(.+))?", re.DOTALL)
 

@@ -24,12 +24,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from vindex.serve import processes, records, supervise
-from vindex.serve.asked import Request
+from vindex.serve.jobs import processes, records, supervise
+from vindex.serve.jobs.commands import JOB_ID, OUT, Verb
+from vindex.serve.jobs.records import CANCELLED, DONE, FAILED, LOST, QUEUED, RUNNING, Job, State
+from vindex.serve.jobs.requests import Request
 from vindex.serve.problems import Problem, error_of_exit, not_found, redact
-from vindex.serve.records import CANCELLED, DONE, FAILED, LOST, QUEUED, RUNNING, Job, State
 from vindex.serve.settings import MAX_QUEUED, Settings
-from vindex.serve.verbs import JOB_ID, OUT, Verb
 
 log = logging.getLogger("vindex.serve")
 

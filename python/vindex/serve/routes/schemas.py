@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vindex.serve import problems, verbs
+from vindex.serve import problems
+from vindex.serve.jobs import commands as verbs
 
 JobId = f"^{verbs.JOB_ID}$"
 

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from vindex._hdf5 import require_written
 from vindex.serve.confine import OutsideError, open_beneath
-from vindex.serve.inputs import result_name
-from vindex.serve.marchenko_pastur import noise_spectrum
+from vindex.serve.jobs.inputs import result_name
+from vindex.serve.jobs.records import Job
 from vindex.serve.problems import Problem, not_found
-from vindex.serve.records import Job
+from vindex.serve.results.marchenko_pastur import noise_spectrum
 
 KEPT_BYTES = 512 << 20
 # Columns with a second dimension of at most this many are columns of lists (var_at_k has 9).

@@ -17,8 +17,8 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from vindex.serve.jobs import Jobs
-from vindex.serve.records import FINISHED, Job
+from vindex.serve.jobs.queue import Jobs
+from vindex.serve.jobs.records import FINISHED, Job
 
 POLL_SECONDS = 0.25
 HEARTBEAT_SECONDS = 15.0

@@ -12,9 +12,9 @@ from vindex.serve import metrics
 from vindex.serve.context import Context
 from vindex.serve.guard import COOKIE, Access
 from vindex.serve.problems import Problem, not_found
-from vindex.serve.schemas import Health, Session, answers, write_answers
+from vindex.serve.routes.schemas import Health, Session, answers, write_answers
 
-_FOLDER = Path(__file__).parent / "page"
+_FOLDER = Path(__file__).parents[1] / "page"
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",

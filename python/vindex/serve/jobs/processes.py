@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from vindex.serve import supervise
+from vindex.serve.jobs import supervise
 
 _KEPT = ("PATH", "HOME", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "OPENBLAS_", "OMP_", "CUDA_",
          "NVIDIA_", "VINDEX_", "PYTHONPATH")  # fmt: skip
