@@ -255,7 +255,7 @@ TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
   const std::set<std::string> written = {
       "host/core/atomic_file.cpp",  "host/core/file_clock.cpp",       "host/input/shard_copy.cpp",
       "host/results/heartbeat.cpp", "host/jobs/trace/token_rows.cpp", "host/results/lock_file.cpp"};
-  const std::set<std::string> of_system = {"apps/main.cpp",
+  const std::set<std::string> of_system = {"apps/process/system_limits.cpp",
                                            "host/bench/report.cpp",
                                            "host/blas/processor.cpp",
                                            "host/cpu/cpu_info.cpp",

@@ -1,6 +1,8 @@
 // The command activations: what dumped activations and logits are like.
-#include "apps/console/run_talk.hpp"
+#include "apps/console/console_reporter.hpp"
+#include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
 #include "jobs/activations/activations_run.hpp"
 
 #include <memory>

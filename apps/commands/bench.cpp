@@ -1,8 +1,11 @@
 // The command bench: flags to cases, a table or one JSON document on standard output.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/options/numbers.hpp"
+#include "apps/options/values.hpp"
 #include "apps/process/arithmetic_environment.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "bench/encoded_weights.hpp"
 #include "bench/run_bench.hpp"
 

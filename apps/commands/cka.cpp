@@ -1,7 +1,8 @@
 // The command cka: the similarity of the layers of two dumps of activations.
-#include "apps/console/run_talk.hpp"
+#include "apps/console/console_reporter.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
 #include "jobs/cka/cka_run.hpp"
 #include <vindex/error.hpp>
 

@@ -1,8 +1,9 @@
 // The command compare: two models, matrix by matrix.
-#include "apps/console/run_talk.hpp"
-#include "apps/console/verbs.hpp"
+#include "apps/console/console_reporter.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/options/values.hpp"
+#include "apps/process/session.hpp"
 #include "engine/job_runner.hpp"
 #include "jobs/compare/compare_run.hpp"
 #include "jobs/compare/compared.hpp"

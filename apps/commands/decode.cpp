@@ -1,6 +1,7 @@
 // The command decode: the weights of one tensor as float32.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "jobs/decode/decode_tensor.hpp"
 
 #include <fmt/format.h>

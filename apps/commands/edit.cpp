@@ -1,10 +1,12 @@
 // The command edit: low-rank changes of a model, as a model, an adapter and a patch.
+#include "apps/console/console_reporter.hpp"
 #include "apps/console/report_file.hpp"
-#include "apps/console/run_talk.hpp"
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/options/numbers.hpp"
+#include "apps/options/values.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "core/text_parts.hpp"
 #include "jobs/edit/edit_model.hpp"
 
@@ -95,10 +97,10 @@ edit::EditSettings edit_settings(EditFlags flags, const Session& session) {
 Ending run_edit(const EditFlags& flags, const Session& session) {
   edit::EditSettings settings = edit_settings(flags, session);
   const ReportFile file(flags.report, "vindex-edit/1");
-  RunTalk talk(session);
-  settings.progress = talk.hooks().progress;
+  ConsoleReporter reporter(session);
+  settings.progress = reporter.hooks().progress;
   const edit::EditResult result = edit::edit_model(settings);
-  talk.finish();
+  reporter.finish();
   if (result.stopped) {
     return stopped_early("nothing was written");
   }

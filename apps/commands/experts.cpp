@@ -1,7 +1,8 @@
 // The command experts: the similarity of the routed experts of every layer.
-#include "apps/console/run_talk.hpp"
+#include "apps/console/console_reporter.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
 #include "jobs/experts/experts_run.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,9 @@
 // The command inspect: what a model is made of.
 #include "model/inspect.hpp"
 
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 
 #include <memory>
 #include <unistd.h>

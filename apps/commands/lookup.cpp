@@ -1,9 +1,11 @@
 // The command lookup: which features of a model activate for a token or a vector, and storing them
 // to be searched without the model.
-#include "apps/console/run_talk.hpp"
-#include "apps/console/verbs.hpp"
+#include "apps/console/console_reporter.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "core/size_text.hpp"
 #include "jobs/lookup/lookup_run.hpp"
 #include "jobs/lookup/store_features.hpp"
@@ -124,7 +126,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
     throw UsageError("E-USAGE", "--dtype and --restart are of a file that -o writes");
   }
   const jobs::LookupSettings settings = lookup_settings(flags, session);
-  RunTalk talk(session, flags.job.progress);
+  ConsoleReporter reporter(session, flags.job.progress);
   // A million answers are not a million calls of the system.
   constexpr std::size_t kPrintedBytes = 64U << 10U;
   std::string waiting;
@@ -139,14 +141,14 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   std::int64_t seen_passes = 0;
   const auto see = [&](const jobs::LookupResult& all, const jobs::QueryResult& query) {
     if (std::exchange(seen_passes, all.passes) != all.passes) {
-      talk.finish();  // its line ends before results begin
+      reporter.finish();  // its line ends before results begin
     }
     writer.add(all, query);
   };
-  const jobs::LookupResult result = jobs::look_up(settings, talk.hooks(), see);
+  const jobs::LookupResult result = jobs::look_up(settings, reporter.hooks(), see);
   if (result.stopped) {
     print_waiting();
-    talk.finish();
+    reporter.finish();
     return stopped_early("nothing is kept of a search; run the same command again");
   }
   writer.finish(result);

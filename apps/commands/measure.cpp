@@ -1,7 +1,9 @@
 // The commands plan and measure: one set of flags, so that a plan is about the run that follows it.
-#include "apps/console/run_talk.hpp"
-#include "apps/console/verbs.hpp"
+#include "apps/console/console_reporter.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
 #include "core/json_document.hpp"
 #include "core/size_text.hpp"
 #include "engine/job_runner.hpp"

@@ -1,6 +1,7 @@
 // The command report: results files as a page to look at.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "core/size_text.hpp"
 #include "report/write_page.hpp"
 

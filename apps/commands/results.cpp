@@ -1,6 +1,7 @@
 // The commands that work on results files: merge, validate, export.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "report/export.hpp"
 #include "results/run_store.hpp"
 

@@ -1,6 +1,8 @@
 // The command routing: where routers send tokens.
-#include "apps/console/run_talk.hpp"
+#include "apps/console/console_reporter.hpp"
+#include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
 #include "jobs/routing/routing_run.hpp"
 
 #include <memory>

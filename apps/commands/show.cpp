@@ -1,6 +1,7 @@
 // The command show: a results file as tables, any metric and k.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "core/text_table.hpp"
 #include "jobs/compare/compared.hpp"
 #include "report/cells_text.hpp"

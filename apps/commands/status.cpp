@@ -1,5 +1,7 @@
 // The command status: what of a run is done, left and failed, also while it works.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
 #include "engine/progress.hpp"

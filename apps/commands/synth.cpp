@@ -1,5 +1,7 @@
 // The command synth: models with known spectra.
-#include "apps/console/verbs.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "synth/make_model.hpp"
 
 #include <fmt/format.h>

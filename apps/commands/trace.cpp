@@ -1,8 +1,10 @@
 // The command trace: prompts through a model, layer by layer, and the activations kept of it.
-#include "apps/console/run_talk.hpp"
-#include "apps/console/verbs.hpp"
+#include "apps/console/console_reporter.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "jobs/trace/joined_dump.hpp"
 #include "jobs/trace/trace_run.hpp"
 #include <vindex/error.hpp>
@@ -59,9 +61,9 @@ jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& sessi
 Ending run_trace(const TraceFlags& flags, const Session& session) {
   refuse_idle_flags(flags);
   const jobs::TraceSettings settings = trace_settings(flags, session);
-  RunTalk talk(session, flags.progress);
-  const jobs::TraceResult result = jobs::trace(settings, talk.hooks());
-  talk.finish();
+  ConsoleReporter reporter(session, flags.progress);
+  const jobs::TraceResult result = jobs::trace(settings, reporter.hooks());
+  reporter.finish();
   if (result.stopped) {
     return stopped_early(
         settings.run.output.empty() && settings.statistics.empty()

@@ -1,7 +1,7 @@
 // Owns how a verb reports: --report, a JSON document of one schema, beside what is printed.
 #pragma once
 
-#include "verbs.hpp"
+#include "apps/process/session.hpp"
 
 #include <cstddef>
 #include <functional>

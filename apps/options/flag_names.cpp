@@ -2,6 +2,7 @@
 #include "flag_names.hpp"
 
 #include "apps/console/help_text.hpp"
+#include "apps/process/session.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -9,6 +10,10 @@
 #include <algorithm>
 
 namespace vindex::apps {
+
+void on_choice(CLI::App& app, Session& session, std::function<Ending()> run) {
+  app.callback([&session, run = std::move(run)] { session.chosen = run; });
+}
 
 CLI::Option* add_layers(CLI::App& verb, std::string& target, const std::string& help) {
   return verb.add_option("--layers,--layer", target, help);
@@ -39,16 +44,11 @@ void add_former_flag(CLI::App& verb, const std::string& former, const std::strin
       ->group("");
 }
 
-void expect_values(const CLI::App& command, const std::string& path) {
-  for (const CLI::Option* option : command.get_options()) {
-    const bool takes_value = option->get_items_expected_min() > 0 && !option->get_positional();
-    const auto& values = option->results();
-    if (takes_value && std::find(values.begin(), values.end(), "") != values.end()) {
-      throw UsageError(
-          "E-USAGE", fmt::format("{}: {} has an empty value; give one, or leave the flag out", path,
-                                 shown_name(*option)));
-    }
-  }
+void add_reshape(CLI::App& verb, std::string& choice) {
+  verb.add_option("--reshape", choice,
+                  "out: tensors of rank 3 and more (convolutions) as out x rest")
+      ->check(CLI::IsMember({"none", "out"}))
+      ->capture_default_str();
 }
 
 }  // namespace vindex::apps

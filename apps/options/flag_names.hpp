@@ -3,11 +3,16 @@
 // value.
 #pragma once
 
+#include "apps/process/session.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <string>
 
 namespace vindex::apps {
+
+/// Makes `app` (a verb) choose `run` when the user names it.
+void on_choice(CLI::App& app, Session& session, std::function<Ending()> run);
 
 /// --layers or --layer, --blocks or --block, --roles or --role: one spelling is as good as the
 /// other in every verb.
@@ -29,9 +34,7 @@ void add_accept_findings(CLI::App& verb, bool& target, const std::string& help);
 /// A former spelling, not shown: UsageError E-USAGE "`former` is `now` now".
 void add_former_flag(CLI::App& verb, const std::string& former, const std::string& now);
 
-/// Throws UsageError E-USAGE (64) where a flag of the parsed `command`, called `path`, was given an
-/// empty value: what an unset variable leaves of `--worker "$INDEX"`, and never what was meant.
-/// Some commands would do the work of all without a word.
-void expect_values(const CLI::App& command, const std::string& path);
+/// The option --reshape into `choice` ("none", "out").
+void add_reshape(CLI::App& verb, std::string& choice);
 
 }  // namespace vindex::apps

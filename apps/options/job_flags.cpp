@@ -3,8 +3,12 @@
 #include "job_flags.hpp"
 
 #include "flag_names.hpp"
+#include "values.hpp"
 
+#include "apps/console/terminal.hpp"
 #include "apps/process/arithmetic_environment.hpp"
+#include "apps/process/environment.hpp"
+#include "apps/process/session.hpp"
 #include "core/text_parts.hpp"
 #include "engine/worker_share.hpp"
 #include <vindex/error.hpp>
@@ -51,6 +55,23 @@ void add_ram_budget(CLI::App& verb, std::string& text) {
       "--ram-budget", text,
       "Memory, for example 8GiB (default: three quarters of the smallest limit of the machine, "
       "control groups and Slurm)");
+}
+
+engine::RamBudget ram_budget_of(const Session& session, const std::string& text) {
+  if (!text.empty()) {
+    engine::RamBudget budget;
+    budget.bytes = parse_size(text);
+    budget.limit.source = "--ram-budget";
+    return budget;
+  }
+  engine::RamBudget budget = engine::default_ram_budget(
+      engine::system_memory_limits(), {.mem_per_node = environment_variable("SLURM_MEM_PER_NODE"),
+                                       .mem_per_cpu = environment_variable("SLURM_MEM_PER_CPU"),
+                                       .cpus_on_node = environment_variable("SLURM_CPUS_ON_NODE")});
+  for (const std::string& warning : budget.warnings) {
+    say(session, "warning W-SLURM-MEMORY: " + warning);
+  }
+  return budget;
 }
 
 void add_progress(CLI::App& verb, std::string& choice) {

@@ -3,9 +3,12 @@
 // that follows it.
 #pragma once
 
-#include "apps/console/verbs.hpp"
+#include "apps/process/session.hpp"
+#include "engine/memory_budget.hpp"
 #include "jobs/spectra/measure_run.hpp"
 #include "results/run_store.hpp"
+
+#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -39,6 +42,10 @@ void add_threads(CLI::App& verb, std::int32_t& threads, const char* workers);
 void add_ram_budget(CLI::App& verb, std::string& text);
 void add_progress(CLI::App& verb, std::string& choice);
 void add_config(CLI::App& verb);
+
+/// `text` ("8GiB") as the budget of a run; empty: what the system and Slurm's variables leave, with
+/// a warning on standard error for variables that say nothing. Errors: UsageError E-SIZE.
+engine::RamBudget ram_budget_of(const Session& session, const std::string& text);
 
 /// Puts `flags` and what the session says of the run into the settings of any job. Errors: those of
 /// engine::worker_share(); UsageError E-CLAIM.

@@ -4,6 +4,8 @@
 #include "apps/console/report_file.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "organ/model_difference.hpp"
 
 #include <fmt/format.h>

@@ -3,7 +3,10 @@
 
 #include "organ.hpp"
 
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "core/json_document.hpp"
 #include "core/size_text.hpp"
 #include "core/text_table.hpp"

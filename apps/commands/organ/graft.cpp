@@ -4,8 +4,12 @@
 #include "organ.hpp"
 
 #include "apps/console/report_file.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
+#include "apps/options/values.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 
 #include <fmt/format.h>
 

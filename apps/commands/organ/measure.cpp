@@ -1,9 +1,10 @@
 // The command organ measure: theta of one model or of a fleet, with the reports.
 #include "organ.hpp"
 
-#include "apps/console/run_talk.hpp"
-#include "apps/console/verbs.hpp"
-#include "apps/options/job_flags.hpp"
+#include "apps/console/console_reporter.hpp"
+#include "apps/console/terminal.hpp"
+#include "apps/options/flag_names.hpp"
+#include "apps/process/session.hpp"
 #include "core/path_kind.hpp"
 #include "engine/job_runner.hpp"
 #include "fleet/measure_fleet.hpp"
@@ -87,17 +88,17 @@ Measured measure_one(const Task& task, const fleet::NamedModel& named, const std
                         ? (fs::path(task.folder) / (named.name + ".h5")).string()
                         : task.results_file;
   const bool is_alone = task.models.size() == 1;
-  RunTalk talk(session, progress);
+  ConsoleReporter reporter(session, progress);
   try {
     engine::RunOutcome outcome;
-    out.model.measure = fleet::measure_model(settings, named.name, talk.hooks(), outcome);
-    talk.finish();
+    out.model.measure = fleet::measure_model(settings, named.name, reporter.hooks(), outcome);
+    reporter.finish();
     if (out.model.measure && std::isnan(out.model.measure->seconds) && !task.folder.empty()) {
       out.model.measure->seconds = fleet::earlier_seconds(task.folder, named.name);
     }
     out.outcome = std::move(outcome);
   } catch (const Error& error) {
-    talk.finish();
+    reporter.finish();
     if (is_alone) {
       throw;
     }

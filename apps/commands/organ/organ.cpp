@@ -2,6 +2,7 @@
 // file.
 #include "organ.hpp"
 
+#include "apps/process/session.hpp"
 #include "core/size_text.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Owns what the verbs below `vindex organ` share.
 #pragma once
 
-#include "apps/console/verbs.hpp"
+#include "apps/process/session.hpp"
 
 #include <cstdint>
 #include <string>

@@ -3,11 +3,14 @@
 
 #include "organ.hpp"
 
+#include "apps/console/console_reporter.hpp"
 #include "apps/console/report_file.hpp"
-#include "apps/console/run_talk.hpp"
+#include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/options/numbers.hpp"
+#include "apps/options/values.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "core/atomic_file.hpp"
 
 #include <fmt/format.h>
@@ -112,10 +115,10 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
   targets.tool = program_name();
   purify::require_free_targets(*source, targets);
   const auto backend = open_backend(flags.backend, flags.threads, session);
-  RunTalk talk(session);
-  options.progress = talk.hooks().progress;
+  ConsoleReporter reporter(session);
+  options.progress = reporter.hooks().progress;
   const purify::PurifyResult result = purify::purify_model(*source, *backend, options);
-  talk.finish();
+  reporter.finish();
   if (result.stopped || !purify::write_results(*source, result, targets)) {
     return stopped_early("nothing was written");
   }

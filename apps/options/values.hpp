@@ -1,12 +1,17 @@
-// Owns numbers with a fraction on the command line: what one is, for every flag and in one place.
+// Owns words of the command line as values: numbers with a fraction, sizes, devices, modes. What
+// one is, is said here, for every option and in one place.
 #pragma once
+
+#include "jobs/spectra/measure_run.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace vindex::apps {
 
@@ -24,5 +29,15 @@ std::optional<double> parse_number(std::string_view text);
 /// comparisons let "nan" pass.
 CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,
                         const std::string& help, NumberRange range = {});
+
+/// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE, also for a number so small
+/// that its unit was forgotten ("16").
+std::uint64_t parse_size(const std::string& text);
+
+/// "all" (empty), "0", "0,2" as CUDA devices. Errors: UsageError E-DEVICE.
+std::vector<std::int32_t> parse_devices(const std::string& text);
+
+/// "fast", "default", "strict": names that the command line has checked.
+measure::Mode mode_of(const std::string& name);
 
 }  // namespace vindex::apps

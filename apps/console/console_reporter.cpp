@@ -1,9 +1,11 @@
 // Owns the hooks that a run calls, and the summary, the reason and the last lines of a verb that
 // ran.
-#include "run_talk.hpp"
 
-#include "verbs.hpp"
+#include "terminal.hpp"
 
+#include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
+#include "apps/process/stop_signals.hpp"
 #include "engine/job_runner.hpp"
 #include "report/cells_text.hpp"
 #include "results/shown_cells.hpp"
@@ -42,15 +44,15 @@ Ending ending_of(const std::string& output, const engine::RunOutcome& outcome, c
                                          engine::failure_text(outcome, noun), printable(output))};
 }
 
-RunTalk::RunTalk(const Session& session, const std::string& progress)
+ConsoleReporter::ConsoleReporter(const Session& session, const std::string& progress)
     : session_(session),
       reporter_(mode_of_progress(session, progress), stderr, is_live(STDERR_FILENO),
                 [] { return text_width(STDERR_FILENO); }) {}
 
-RunTalk::RunTalk(const Session& session)
-    : RunTalk(session, is_live(STDERR_FILENO) ? "auto" : "none") {}
+ConsoleReporter::ConsoleReporter(const Session& session)
+    : ConsoleReporter(session, is_live(STDERR_FILENO) ? "auto" : "none") {}
 
-engine::RunHooks RunTalk::hooks() {
+engine::RunHooks ConsoleReporter::hooks() {
   engine::RunHooks hooks;
   hooks.stop = catch_stop_signals();
   hooks.message = [this](const std::string& line) {
@@ -64,7 +66,7 @@ engine::RunHooks RunTalk::hooks() {
   return hooks;
 }
 
-void RunTalk::finish() {
+void ConsoleReporter::finish() {
   if (last_.total.matrices > 0) {
     reporter_.finish(last_);
   }
@@ -72,9 +74,9 @@ void RunTalk::finish() {
 
 Ending run_job(const engine::RunSettings& settings, const JobFlags& flags, const Session& session,
                const RunReport& report, const RunJob& job) {
-  RunTalk talk(session, flags.progress);
-  const engine::RunOutcome outcome = job(talk.hooks());
-  talk.finish();
+  ConsoleReporter reporter(session, flags.progress);
+  const engine::RunOutcome outcome = job(reporter.hooks());
+  reporter.finish();
   if (report.remark != nullptr && !report.remark->empty()) {
     say(session, *report.remark);
   }

@@ -2,9 +2,8 @@
 // activations, routing).
 #pragma once
 
-#include "verbs.hpp"
-
 #include "apps/options/job_flags.hpp"
+#include "apps/process/session.hpp"
 #include "engine/job_runner.hpp"
 #include "engine/progress.hpp"
 #include "results/run_store.hpp"
@@ -20,12 +19,12 @@ namespace vindex::apps {
 Ending ending_of(const std::string& output, const engine::RunOutcome& outcome, const char* noun);
 
 /// Progress and messages of one run, on standard error.
-class RunTalk {
+class ConsoleReporter {
  public:
   /// `progress`: auto, plain, json or none.
-  RunTalk(const Session& session, const std::string& progress);
+  ConsoleReporter(const Session& session, const std::string& progress);
   /// Of what keeps nothing on its way: a live line, or none where there is no terminal.
-  explicit RunTalk(const Session& session);
+  explicit ConsoleReporter(const Session& session);
   /// Refers to this object.
   engine::RunHooks hooks();
   /// Ends the progress line.
