@@ -1,10 +1,10 @@
 // The program: commands, errors to one line on standard error, exit codes. The only place that
 // prints an error.
 #include "apps/commands/command_table.hpp"
-#include "apps/console/describe_commands.hpp"
 #include "apps/console/help_text.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/console/usage.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/configuration.hpp"
 #include "apps/process/arithmetic_environment.hpp"
 #include "apps/process/environment.hpp"
@@ -108,22 +108,19 @@ int run_command(int argc, char** argv) {
     engine::await_launches();
   }
   const std::vector<std::jthread> loading = load_ahead(session.arguments);
-  CLI::App app(kAbout, "vindex");
+  Command app(kAbout, "vindex");
   app.set_version_flag("--version", fmt::format("vindex {} ({}, {})", engine::program_version(),
                                                 engine::program_commit(), engine::compiler_text()));
   app.add_flag("-q,--quiet", session.quiet,
-               "Print errors and --json alone: no progress, no last table (`vindex show` has it)");
+               "Print errors and --json alone: no progress, no last table (`vindex show` has it)",
+               ValueKind::kCaller);
   app.add_flag("-v,--verbose", session.verbose, "Also what was read, from where and how fast");
   app.require_subcommand(1);
   app.fallthrough();
   app.formatter(std::make_shared<HelpText>(text_width(STDOUT_FILENO)));
   add_commands(app, session);
-  if (session.arguments.size() == 2 && session.arguments.back() == "--describe-commands") {
-    print_result(describe_commands(app));
-    return 0;
-  }
   app.footer(kModel);  // of this list alone: commands inherit what is there before
-  std::vector<std::string> arguments = with_configuration(session.arguments);
+  std::vector<std::string> arguments = with_configuration(session.arguments, app);
   if (arguments.size() == 1) {
     print_result(app.help());
     return fail("E-USAGE: no command given; `vindex COMMAND --help` says more", ExitCode::kUsage);

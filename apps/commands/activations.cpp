@@ -1,8 +1,8 @@
 // The command activations: what dumped activations and logits are like.
-#include "apps/console/console_reporter.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "jobs/activations/activations_run.hpp"
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct ActivationsFlags : JobVerbFlags<jobs::ActivationsSettings> {
+struct ActivationsFlags : JobCommandFlags<jobs::ActivationsSettings> {
   bool no_effective_rank = false;
 };
 
@@ -25,10 +25,10 @@ Ending run_activations(const ActivationsFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_activations(CLI::App& app, Session& session) {
+void add_activations(Command& app, Session& session) {
   auto flags = std::make_shared<ActivationsFlags>();
   jobs::ActivationsSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "activations",
       "Sparsity, kurtosis, variance and rank of activations\n\n"
       "Examples:\n  vindex activations DUMP -o activations.h5\n"
@@ -36,18 +36,19 @@ void add_activations(CLI::App& app, Session& session) {
       "  vindex activations DUMP -o hidden.h5 --hidden       residual stream\n"
       "DUMP: a folder or file of .npy or .safetensors arrays mlp.L [tokens, neurons], hidden.L, "
       "logits [tokens, vocabulary]. The same command again resumes.");
-  verb->add_option("dump", settings.dump, "Folder or file of dumped activations")->required();
-  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
-  verb->add_option("--model", settings.model,
-                   "Model: cosines between the rows of its gate projections");
-  verb->add_option("--model-config", settings.model_config,
-                   "config.json of a single .safetensors model");
-  verb->add_flag("--hidden", settings.hidden, "hidden.L instead of mlp.L");
-  verb->add_flag("--no-effective-rank", flags->no_effective_rank,
-                 "Leave out the spectrum of the token covariance, which takes most of the time");
-  add_backend_flags(*verb, flags->backend);
-  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
-  on_choice(*verb, session, [&session, flags] { return run_activations(*flags, session); });
+  command.add_input("dump", settings.dump, "Folder or file of dumped activations")->required();
+  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
+      ->required();
+  command.add_input("--model", settings.model,
+                    "Model: cosines between the rows of its gate projections");
+  command.add_input("--model-config", settings.model_config,
+                    "config.json of a single .safetensors model");
+  command.add_flag("--hidden", settings.hidden, "hidden.L instead of mlp.L");
+  command.add_flag("--no-effective-rank", flags->no_effective_rank,
+                   "Leave out the spectrum of the token covariance, which takes most of the time");
+  add_backend_flags(command, flags->backend);
+  add_job_flags(command, flags->job, "Workers on the host (0: every core)");
+  command.runs(session, [&session, flags] { return run_activations(*flags, session); });
 }
 
 }  // namespace vindex::apps

@@ -1,10 +1,10 @@
 // The command bench: flags to cases, a table or one JSON document on standard output.
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/options/values.hpp"
 #include "apps/process/arithmetic_environment.hpp"
-#include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "bench/encoded_weights.hpp"
 #include "bench/run_bench.hpp"
@@ -170,10 +170,10 @@ std::string failure_text(const bench::Report& report) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Session& session) {
+void add_bench(Command& app, Session& session) {
   auto flags = std::make_shared<BenchFlags>();
   flags->synth = "layer:12x7168x2048:fp8";
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "bench",
       "Measure speed on this machine: reading, decoding, spectra\n\nExamples:\n"
       "  vindex bench                          a few minutes on two cores\n"
@@ -183,45 +183,50 @@ void add_bench(CLI::App& app, Session& session) {
       "  vindex bench --sections read,end-to-end --model MODEL\n"
       "  vindex bench --sections decode --encodings Q4_K,Q6_K\n"
       "Rates stand beside the limits of this machine, taken in the same run.");
-  verb->add_option("--sections", flags->sections, "read, decode, spectra, end-to-end, index; all")
+  command.add_value("--sections", flags->sections, "read, decode, spectra, end-to-end, index; all")
       ->delimiter(',')
       ->check(CLI::IsMember({"read", "decode", "spectra", "end-to-end", "index"}));
-  verb->add_option("--shapes", flags->shapes, "ROWSxCOLS as stored")->delimiter(',');
-  verb->add_option("--encodings", flags->encodings, "BF16, F8, INT4, Q8_0, ...; decode also `all`")
+  command.add_value("--shapes", flags->shapes, "ROWSxCOLS as stored")->delimiter(',');
+  command
+      .add_value("--encodings", flags->encodings, "BF16, F8, INT4, Q8_0, ...; decode also `all`")
       ->delimiter(',');
-  verb->add_option("--modes", flags->modes, "fast, default, strict")
+  command.add_value("--modes", flags->modes, "fast, default, strict")
       ->delimiter(',')
       ->check(CLI::IsMember({"fast", "default", "strict"}));
-  verb->add_option("--spectra", flags->spectra,
-                   "Kinds of spectrum: trained, noise, powerlaw, spiked, rowscale, geometric, "
-                   "steep, cluster, "
-                   "dead; trained and noise for the mode default, else noise")
+  command
+      .add_value("--spectra", flags->spectra,
+                 "Kinds of spectrum: trained, noise, powerlaw, spiked, rowscale, geometric, "
+                 "steep, cluster, "
+                 "dead; trained and noise for the mode default, else noise")
       ->delimiter(',')
       ->check(CLI::IsMember(bench::known_spectra()));
-  verb->add_option("--routes,--svd-route", flags->routes, "auto, library, ...: SVD routes")
+  command.add_value("--routes,--svd-route", flags->routes, "auto, library, ...: SVD routes")
       ->delimiter(',');
-  verb->add_option("--batch", flags->batches, "Matrices per call; as many as the back end asks for")
+  command
+      .add_value("--batch", flags->batches, "Matrices per call; as many as the back end asks for")
       ->delimiter(',')
       ->check(CLI::Range(1, 65536));
-  add_backend_flags(*verb, flags->backend, "auto, cpu or cuda", "CUDA devices: all, N or N,N");
-  verb->add_option("--threads", flags->threads, "CPU workers, or calls to a GPU at once")
+  add_backend_flags(command, flags->backend, "auto, cpu or cuda", "CUDA devices: all, N or N,N");
+  command.add_value("--threads", flags->threads, "CPU workers, or calls to a GPU at once")
       ->check(CLI::Range(1, 4096));
-  verb->add_option("--samples", flags->samples, "Samples per case, after one warm-up")
+  command.add_value("--samples", flags->samples, "Samples per case, after one warm-up")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  add_number(*verb, "--case-seconds", flags->case_seconds,
+  add_number(command, "--case-seconds", flags->case_seconds,
              "No sample of a case begins after these seconds", {.min = 0.001})
       ->capture_default_str();
-  verb->add_option("--simd", flags->simd, "Decoders for baseline, avx2 or avx512; the best here");
-  verb->add_option("--model", flags->model, "Index, read and measure this model end to end");
-  verb->add_option("--tensors", flags->tensors, "Stored tensors of the model that is indexed")
+  command.add_value("--simd", flags->simd, "Decoders for baseline, avx2 or avx512; the best here");
+  command.add_input("--model", flags->model, "Index, read and measure this model end to end");
+  command.add_value("--tensors", flags->tensors, "Stored tensors of the model that is indexed")
       ->check(CLI::Range(3, 10'000'000))
       ->capture_default_str();
-  verb->add_option("--synth", flags->synth, "What to write and measure end to end without --model")
+  command
+      .add_value("--synth", flags->synth, "What to write and measure end to end without --model")
       ->capture_default_str();
-  verb->add_option("--folder", flags->folder, "Where to write it; the folder for temporary files");
-  verb->add_flag("--json", flags->json, "One JSON document with every sample (vindex-bench/1)");
-  on_choice(*verb, session, [&session, flags] {
+  command.add(ValueKind::kCaller, "--folder", flags->folder,
+              "Where to write it; the folder for temporary files");
+  command.add_flag("--json", flags->json, "One JSON document with every sample (vindex-bench/1)");
+  command.runs(session, [&session, flags] {
     const bench::BenchOutcome outcome =
         bench::run_bench(bench_settings(*flags, session),
                          [&session](const std::string& line) { say(session, line); });

@@ -1,8 +1,8 @@
 // The command cka: the similarity of the layers of two dumps of activations.
-#include "apps/console/console_reporter.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "jobs/cka/cka_run.hpp"
 #include <vindex/error.hpp>
 
@@ -13,15 +13,9 @@ namespace vindex::apps {
 
 namespace {
 
-struct CkaFlags : JobVerbFlags<jobs::CkaSettings> {
+struct CkaFlags : JobCommandFlags<jobs::CkaSettings> {
   bool no_interval = false;
 };
-
-void refuse_bootstrap(const std::string& /*draws*/) {
-  throw UsageError("E-CKA-BOOTSTRAP",
-                   "--bootstrap is gone: intervals are a jackknife over prompts, which draws "
-                   "nothing; leave it out (--bootstrap 0: write --no-interval)");
-}
 
 Ending run_cka(const CkaFlags& flags, const Session& session) {
   jobs::CkaSettings settings = settle(flags, session);
@@ -33,10 +27,10 @@ Ending run_cka(const CkaFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_cka(CLI::App& app, Session& session) {
+void add_cka(Command& app, Session& session) {
   auto flags = std::make_shared<CkaFlags>();
   jobs::CkaSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "cka",
       "Compare dumps of activations layer by layer: CKA, null\n\n"
       "Examples:\n  vindex cka DUMP_A DUMP_B -o cka.h5\n"
@@ -44,32 +38,38 @@ void add_cka(CLI::App& app, Session& session) {
       "  vindex cka A B -o cka.h5 --permutations 0 --no-interval   the estimate alone\n"
       "The estimate of CKA is the unbiased linear one; the null permutes prompts. "
       "The same command again resumes. `vindex show cka.h5` prints the table again.");
-  verb->add_option("a", settings.dump_a, "Dump A: folder or file of .npy or .safetensors")
+  command.add_input("a", settings.dump_a, "Dump A: folder or file of .npy or .safetensors")
       ->required();
-  verb->add_option("b", settings.dump_b, "Dump B")->required();
-  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
-  add_roles(*verb, settings.role, "Which arrays: hidden, mlp or router_logits")
+  command.add_input("b", settings.dump_b, "Dump B")->required();
+  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
+      ->required();
+  add_roles(command, settings.role, "Which arrays: hidden, mlp or router_logits")
       ->check(CLI::IsMember({"hidden", "mlp", "router_logits"}))
       ->capture_default_str();
-  verb->add_option("--pool", settings.pool,
-                   "One row for each prompt: mean or last of its tokens; without it token ids "
-                   "must be equal")
+  command
+      .add_value("--pool", settings.pool,
+                 "One row for each prompt: mean or last of its tokens; without it token ids "
+                 "must be equal")
       ->check(CLI::IsMember({"mean", "last"}));
-  verb->add_option(
+  command
+      .add_value(
           "--permutations", settings.permutations,
           "Draws of the null: prompts of B change places with\nothers of their length (0: none)")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  verb->add_flag("--no-interval", flags->no_interval,
-                 "Leave out se, ci_low, ci_high and the stages: for\n"
-                 "many rows they take longer than the estimate");
+  command.add_flag("--no-interval", flags->no_interval,
+                   "Leave out se, ci_low, ci_high and the stages: for\n"
+                   "many rows they take longer than the estimate");
   // Scripts of earlier versions ask for it: what took its place is said rather than guessed.
-  verb->add_option_function<std::string>("--bootstrap", refuse_bootstrap, "")->group("");
-  add_layers(*verb, settings.layers_a, "Layers of A, for example 0,1,15-20");
-  verb->add_option("--layers-b,--layer-b", settings.layers_b, "Layers of B");
-  add_backend_flags(*verb, flags->backend);
-  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
-  on_choice(*verb, session, [&session, flags] { return run_cka(*flags, session); });
+  command.add_former_option("--bootstrap", "E-CKA-BOOTSTRAP",
+                            "--bootstrap is gone: intervals are a jackknife over prompts, which "
+                            "draws nothing; leave it out "
+                            "(--bootstrap 0: write --no-interval)");
+  add_layers(command, settings.layers_a, "Layers of A, for example 0,1,15-20");
+  command.add_value("--layers-b,--layer-b", settings.layers_b, "Layers of B");
+  add_backend_flags(command, flags->backend);
+  add_job_flags(command, flags->job, "Workers on the host (0: every core)");
+  command.runs(session, [&session, flags] { return run_cka(*flags, session); });
 }
 
 }  // namespace vindex::apps

@@ -1,14 +1,12 @@
 #include "command_table.hpp"
 
-#include "apps/process/session.hpp"
-
 #include <cstddef>
 #include <vector>
 
 namespace vindex::apps {
 
 /// Declares a command of a file of this folder.
-using AddCommand = void(CLI::App& app, Session& session);
+using AddCommand = void(Command& app, Session& session);
 
 AddCommand add_inspect;
 AddCommand add_decode;
@@ -24,7 +22,10 @@ AddCommand add_activations;
 AddCommand add_routing;
 AddCommand add_show;
 AddCommand add_report;
-AddCommand add_results_verbs;
+AddCommand add_merge;
+AddCommand add_validate;
+AddCommand add_export;
+AddCommand add_commands_command;
 AddCommand add_status;
 AddCommand add_organ;
 AddCommand add_synth;
@@ -40,14 +41,16 @@ struct CommandGroup {
 
 }  // namespace
 
-void add_commands(CLI::App& app, Session& session) {
+void add_commands(Command& app, Session& session) {
   const std::vector<CommandGroup> groups = {
       {"Measure",
-       {add_inspect, add_plan, add_measure, add_show, add_report, add_status, add_results_verbs}},
+       {add_inspect, add_plan, add_measure, add_show, add_report, add_status, add_merge,
+        add_validate, add_export}},
       {"Analyse",
        {add_compare, add_experts, add_cka, add_activations, add_routing, add_lookup, add_trace}},
       {"Edit", {add_edit, add_organ}},
-      {"Tools", {add_decode, add_synth, add_bench}}};
+      {"Tools", {add_decode, add_synth, add_bench}},
+      {"", {add_commands_command}}};
   for (const CommandGroup& group : groups) {
     const std::size_t earlier = app.get_subcommands({}).size();
     for (const auto add : group.add) {

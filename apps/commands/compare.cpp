@@ -1,9 +1,9 @@
 // The command compare: two models, matrix by matrix.
-#include "apps/console/console_reporter.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/options/values.hpp"
-#include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "engine/job_runner.hpp"
 #include "jobs/compare/compare_run.hpp"
 #include "jobs/compare/compared.hpp"
@@ -17,7 +17,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct CompareFlags : JobVerbFlags<jobs::CompareSettings> {
+struct CompareFlags : JobCommandFlags<jobs::CompareSettings> {
   std::string layers, blocks, roles, tensors, mode = "default";
 };
 
@@ -44,10 +44,10 @@ Ending run_compare(CompareFlags flags, const Session& session) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Session& session) {
+void add_compare(Command& app, Session& session) {
   auto flags = std::make_shared<CompareFlags>();
   jobs::CompareSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "compare",
       "Compare two models, matrix by matrix\n\n"
       "Examples:\n  vindex compare ORIGINAL QUANTISED -o pairs.h5\n"
@@ -59,37 +59,40 @@ void add_compare(CLI::App& app, Session& session) {
       "Reports cosine, relative error, equal bits and, with --delta, the effective rank of the "
       "delta. "
       "The same command again resumes. `vindex show pairs.h5` prints the table again.");
-  verb->add_option("a", settings.model_a, "Model A: folder or file")->required();
-  verb->add_option("b", settings.model_b, "Model B: folder or file")->required();
-  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
-  verb->add_option("--map", settings.map_text,
-                   "Layers of A beside layers of B: 0-10:4-14, several with commas");
-  add_layers(*verb, flags->layers, "Layers of A, for example 0,1,15-20");
-  add_blocks(*verb, flags->blocks);
-  add_roles(*verb, flags->roles);
-  verb->add_option("--tensors", flags->tensors,
-                   "Regular expression for the whole logical name in A");
-  verb->add_option("--spectra-a", settings.spectra_a,
-                   "Results file of `vindex measure A`: statistics of both spectra side by side");
-  verb->add_option("--spectra-b", settings.spectra_b, "The same of B");
-  verb->add_option("--model-config-a", settings.model_config_a,
-                   "config.json of a single .safetensors A");
-  verb->add_option("--model-config-b", settings.model_config_b, "The same of B");
-  verb->add_flag("--delta", settings.delta,
-                 "Also the spectrum of B - A: the effective rank of the delta, beside noise");
-  verb->add_option("--k", settings.subspace,
-                   "Also the similarity of the top K singular directions: overlap, angles")
+  command.add_input("a", settings.model_a, "Model A: folder or file")->required();
+  command.add_input("b", settings.model_b, "Model B: folder or file")->required();
+  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
+      ->required();
+  command.add_value("--map", settings.map_text,
+                    "Layers of A beside layers of B: 0-10:4-14, several with commas");
+  add_layers(command, flags->layers, "Layers of A, for example 0,1,15-20");
+  add_blocks(command, flags->blocks);
+  add_roles(command, flags->roles);
+  command.add_value("--tensors", flags->tensors,
+                    "Regular expression for the whole logical name in A");
+  command.add_results(
+      "--spectra-a", settings.spectra_a,
+      "Results file of `vindex measure A`: statistics of both spectra side by side");
+  command.add_results("--spectra-b", settings.spectra_b, "The same of B");
+  command.add_input("--model-config-a", settings.model_config_a,
+                    "config.json of a single .safetensors A");
+  command.add_input("--model-config-b", settings.model_config_b, "The same of B");
+  command.add_flag("--delta", settings.delta,
+                   "Also the spectrum of B - A: the effective rank of the delta, beside noise");
+  command
+      .add_value("--k", settings.subspace,
+                 "Also the similarity of the top K singular directions: overlap, angles")
       ->check(CLI::Range(1, static_cast<int>(measure::kMaxSubspace)));
-  verb->add_option("--mode", flags->mode,
-                   "Of the spectra of --delta and --k: fast, default, strict")
+  command
+      .add_value("--mode", flags->mode, "Of the spectra of --delta and --k: fast, default, strict")
       ->check(CLI::IsMember({"fast", "default", "strict"}))
       ->capture_default_str();
-  add_backend_flags(*verb, flags->backend,
+  add_backend_flags(command, flags->backend,
                     "Where they are computed: auto, cpu or cuda; the comparison runs on the host");
-  verb->add_option("--svd-route", settings.run.options.svd_route, "As in `vindex measure`")
+  command.add_value("--svd-route", settings.run.options.svd_route, "As in `vindex measure`")
       ->capture_default_str();
-  add_job_flags(*verb, flags->job, "Workers (0: every core)");
-  on_choice(*verb, session, [&session, flags] { return run_compare(*flags, session); });
+  add_job_flags(command, flags->job, "Workers (0: every core)");
+  command.runs(session, [&session, flags] { return run_compare(*flags, session); });
 }
 
 }  // namespace vindex::apps

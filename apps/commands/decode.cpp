@@ -1,7 +1,7 @@
 // The command decode: the weights of one tensor as float32.
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "apps/process/session.hpp"
 #include "jobs/decode/decode_tensor.hpp"
 
 #include <fmt/format.h>
@@ -12,26 +12,29 @@
 
 namespace vindex::apps {
 
-void add_decode(CLI::App& app, Session& session) {
+void add_decode(Command& app, Session& session) {
   struct Options {
     std::string model, model_config, tensor, output;
     std::optional<std::int32_t> slice;
     bool force = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "decode",
       "Write one tensor's decoded weights, little-endian float32\n\n"
       "Examples:\n  vindex decode MODEL --tensor model.layers.1.mlp.down_proj.weight -o down.f32\n"
       "  vindex decode MODEL --tensor lm_head.weight -o - | sha256sum");
-  verb->add_option("model", options->model, "Model folder or file")->required();
-  verb->add_option("--tensor", options->tensor, "Logical name of the tensor")->required();
-  verb->add_option("--slice", options->slice, "Only this slice of a stack (expert, head)");
-  verb->add_option("-o,--output", options->output, "File to write (-: standard output)")
+  command.add_input("model", options->model, "Model folder or file")->required();
+  command.add_value("--tensor", options->tensor, "Logical name of the tensor")->required();
+  command.add_value("--slice", options->slice, "Only this slice of a stack (expert, head)");
+  command
+      .add_output("-o,--output", options->output, "decoded.f32",
+                  "File to write (-: standard output)")
       ->required();
-  add_force(*verb, options->force, "Replace a file that is there");
-  verb->add_option("--model-config", options->model_config, "config.json of a single .safetensors");
-  on_choice(*verb, session, [&session, options] {
+  add_force(command, options->force, "Replace a file that is there");
+  command.add_input("--model-config", options->model_config,
+                    "config.json of a single .safetensors");
+  command.runs(session, [&session, options] {
     const bool stream = options->output == "-";
     if (stream && ::isatty(STDOUT_FILENO) == 1) {
       throw UsageError("E-STDOUT-TERMINAL",

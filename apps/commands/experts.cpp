@@ -1,8 +1,8 @@
 // The command experts: the similarity of the routed experts of every layer.
-#include "apps/console/console_reporter.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "jobs/experts/experts_run.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct ExpertsFlags : JobVerbFlags<jobs::ExpertsSettings> {
+struct ExpertsFlags : JobCommandFlags<jobs::ExpertsSettings> {
   std::string layers, roles, tensors;
 };
 
@@ -33,10 +33,10 @@ Ending run_experts(const ExpertsFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_experts(CLI::App& app, Session& session) {
+void add_experts(Command& app, Session& session) {
   auto flags = std::make_shared<ExpertsFlags>();
   engine::RunSettings& run = flags->settings.run;
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "experts",
       "Compare the routed experts of every layer\n\n"
       "Examples:\n  vindex experts MODEL -o experts.h5\n"
@@ -45,20 +45,21 @@ void add_experts(CLI::App& app, Session& session) {
       "Reports cosines, with and without the experts' mean, and the spectrum along the axis of "
       "experts, beside its null. The same command again resumes. `vindex show experts.h5` prints "
       "the table.");
-  verb->add_option("model", run.model, "Model folder or file")->required();
-  verb->add_option("-o,--output", run.output, "Results file (HDF5)")->required();
-  add_layers(*verb, flags->layers);
-  add_roles(*verb, flags->roles);
-  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
-  verb->add_option("--k", flags->settings.vectors,
-                   "Also the overlap of the top K singular subspaces of every two experts; reads "
-                   "the\nexperts a second time")
+  command.add_input("model", run.model, "Model folder or file")->required();
+  command.add_output("-o,--output", run.output, "{inputs}.h5", "Results file (HDF5)")->required();
+  add_layers(command, flags->layers);
+  add_roles(command, flags->roles);
+  command.add_value("--tensors", flags->tensors, "Regular expression for the whole logical name");
+  command
+      .add_value("--k", flags->settings.vectors,
+                 "Also the overlap of the top K singular subspaces of every two experts; reads "
+                 "the\nexperts a second time")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  verb->add_option("--model-config", run.model_config, "config.json of a single .safetensors");
-  add_backend_flags(*verb, flags->backend);
-  add_job_flags(*verb, flags->job, "Workers on the host (0: every core)");
-  on_choice(*verb, session, [&session, flags] { return run_experts(*flags, session); });
+  command.add_input("--model-config", run.model_config, "config.json of a single .safetensors");
+  add_backend_flags(command, flags->backend);
+  add_job_flags(command, flags->job, "Workers on the host (0: every core)");
+  command.runs(session, [&session, flags] { return run_experts(*flags, session); });
 }
 
 }  // namespace vindex::apps

@@ -2,35 +2,35 @@
 #include "model/inspect.hpp"
 
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "apps/process/session.hpp"
 
 #include <memory>
 #include <unistd.h>
 
 namespace vindex::apps {
 
-void add_inspect(CLI::App& app, Session& session) {
+void add_inspect(Command& app, Session& session) {
   struct Options {
     model::InspectSettings settings;
     std::string reshape = "none";
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
-      "inspect",
-      "Show what a model is made of; reads headers only\n\n"
-      "Examples:\n  vindex inspect MODEL\n  vindex inspect MODEL --tensors --json");
-  verb->add_option("model", options->settings.model, "Model folder or file")->required();
-  verb->add_flag("--tensors", options->settings.tensor_list, "List every tensor");
-  verb->add_flag("--json", options->settings.json, "One JSON document");
-  verb->add_flag("--verify", options->settings.verify,
-                 "Read the files whole and compare their SHA-256 with the Hub's");
-  add_reshape(*verb, options->reshape);
-  verb->add_flag("--lora", options->settings.lora,
-                 "The LoRA pairs of an adapter; MODEL may be a GGUF one");
-  verb->add_option("--model-config", options->settings.model_config,
-                   "config.json of a single .safetensors");
-  on_choice(*verb, session, [&session, options] {
+  Command& command =
+      app.add_command("inspect",
+                      "Show what a model is made of; reads headers only\n\n"
+                      "Examples:\n  vindex inspect MODEL\n  vindex inspect MODEL --tensors --json");
+  command.add_input("model", options->settings.model, "Model folder or file")->required();
+  command.add_flag("--tensors", options->settings.tensor_list, "List every tensor");
+  command.add_flag("--json", options->settings.json, "One JSON document");
+  command.add_flag("--verify", options->settings.verify,
+                   "Read the files whole and compare their SHA-256 with the Hub's");
+  add_reshape(command, options->reshape);
+  command.add_flag("--lora", options->settings.lora,
+                   "The LoRA pairs of an adapter; MODEL may be a GGUF one");
+  command.add_input("--model-config", options->settings.model_config,
+                    "config.json of a single .safetensors");
+  command.runs(session, [&session, options] {
     options->settings.reshape_out = options->reshape == "out";
     model::InspectWidths widths;
     widths.tables = text_width(STDOUT_FILENO);

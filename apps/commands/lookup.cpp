@@ -1,11 +1,11 @@
 // The command lookup: which features of a model activate for a token or a vector, and storing them
 // to be searched without the model.
-#include "apps/console/console_reporter.hpp"
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "core/size_text.hpp"
 #include "jobs/lookup/lookup_run.hpp"
 #include "jobs/lookup/store_features.hpp"
@@ -175,75 +175,83 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_lookup(CLI::App& app, Session& session) {
+void add_lookup(Command& app, Session& session) {
   auto flags = std::make_shared<LookupFlags>();
   jobs::LookupSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
-      "lookup",
-      "Find the features that activate for a token or a vector\n\n"
-      "Examples:\n  vindex lookup MODEL --token Paris\n"
-      "  vindex lookup MODEL --token-id 3681 --layers 10-20 --top 50 --json\n"
-      "  vindex lookup MODEL --vector direction.npy --by score\n"
-      "  vindex lookup MODEL --queries words.txt   many tokens in one pass\n"
-      "  vindex lookup MODEL --tokens \"New York\"   two entries as one query\n"
-      "  vindex lookup MODEL -o gates.h5   store them; then, without the model:\n"
-      "  vindex lookup gates.h5 --token Paris\n"
-      "A feature is a row of gate_proj.");
-  verb->add_option("model", settings.model, "Model folder or file, or a file that -o wrote")
+  Command& command =
+      app.add_command("lookup",
+                      "Find the features that activate for a token or a vector\n\n"
+                      "Examples:\n  vindex lookup MODEL --token Paris\n"
+                      "  vindex lookup MODEL --token-id 3681 --layers 10-20 --top 50 --json\n"
+                      "  vindex lookup MODEL --vector direction.npy --by score\n"
+                      "  vindex lookup MODEL --queries words.txt   many tokens in one pass\n"
+                      "  vindex lookup MODEL --tokens \"New York\"   two entries as one query\n"
+                      "  vindex lookup MODEL -o gates.h5   store them; then, without the model:\n"
+                      "  vindex lookup gates.h5 --token Paris\n"
+                      "A feature is a row of gate_proj.");
+  command.add_input("model", settings.model, "Model folder or file, or a file that -o wrote")
       ->required();
-  verb->add_option("--token", flags->tokens,
-                   "An entry of the vocabulary, with or without its space; may be repeated")
+  command
+      .add_value("--token", flags->tokens,
+                 "An entry of the vocabulary, with or without its space; may be repeated")
       ->allow_extra_args(false);
-  verb->add_option("--token-id", flags->numbers, "The same by number; may be repeated")
+  command.add_value("--token-id", flags->numbers, "The same by number; may be repeated")
       ->allow_extra_args(false);
-  verb->add_option("--tokens", flags->sequences,
-                   "Several entries, spaces between them, as one query; may be repeated")
+  command
+      .add_value("--tokens", flags->sequences,
+                 "Several entries, spaces between them, as one query; may be repeated")
       ->allow_extra_args(false);
-  verb->add_option("--token-ids", flags->number_sequences,
-                   "The same by numbers, for example 12,55,9; may be repeated")
+  command
+      .add_value("--token-ids", flags->number_sequences,
+                 "The same by numbers, for example 12,55,9; may be repeated")
       ->allow_extra_args(false);
-  verb->add_option("--pool", flags->pooling,
-                   "Of several tokens: mean, the mean of their embeddings; last, the last one's")
+  command
+      .add_value("--pool", flags->pooling,
+                 "Of several tokens: mean, the mean of their embeddings; last, the last one's")
       ->check(CLI::IsMember({"mean", "last"}))
       ->capture_default_str();
-  verb->add_option("--vector", flags->vector_file,
-                   "A .npy file of floats, [hidden] or [queries, hidden], used unchanged");
-  verb->add_option(
+  command.add_input("--vector", flags->vector_file,
+                    "A .npy file of floats, [hidden] or [queries, hidden], used unchanged");
+  command.add_input(
       "--queries", flags->queries_file,
       "A file of queries: one text per line, .jsonl of texts, numbers and objects, or .npy");
-  add_layers(*verb, flags->layers);
-  add_blocks(*verb, flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
-  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole logical name");
-  add_roles(*verb, flags->role, "gate_proj, or up_proj (models without gates)")
+  add_layers(command, flags->layers);
+  add_blocks(command, flags->blocks, "Blocks: dense_mlp, routed_expert, shared_expert");
+  command.add_value("--tensors", flags->tensors, "Regular expression for the whole logical name");
+  add_roles(command, flags->role, "gate_proj, or up_proj (models without gates)")
       ->check(CLI::IsMember({"gate_proj", "up_proj"}))
       ->capture_default_str();
-  verb->add_option("--top", settings.top, "Features of each list")
+  command.add_value("--top", settings.top, "Features of each list")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  verb->add_option("--by", flags->order,
-                   "positive, negative: the largest cosines of that sign (default: both, apart); "
-                   "cosine, score: the largest by size")
+  command
+      .add_value("--by", flags->order,
+                 "positive, negative: the largest cosines of that sign (default: both, apart); "
+                 "cosine, score: the largest by size")
       ->check(CLI::IsMember({"positive", "negative", "cosine", "score"}));
-  verb->add_option("--tokens-out", settings.tokens_out,
-                   "Entries of the vocabulary named for each feature (0: none)")
+  command
+      .add_value("--tokens-out", settings.tokens_out,
+                 "Entries of the vocabulary named for each feature (0: none)")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  verb->add_option("-o,--store", flags->store.run.output,
-                   "Store the features, what they write and the embedding, instead of a search");
-  verb->add_option("--dtype", flags->type,
-                   "Of the stored vectors: f16, bf16 or f32 (default: the weights' own, f16 of "
-                   "quantised ones)")
+  command.add_output("-o,--store", flags->store.run.output, "{inputs}.h5",
+                     "Store the features, what they write and the embedding, instead of a search");
+  command
+      .add_value("--dtype", flags->type,
+                 "Of the stored vectors: f16, bf16 or f32 (default: the weights' own, f16 of "
+                 "quantised ones)")
       ->check(CLI::IsMember({"f16", "bf16", "f32"}));
-  verb->add_flag("--restart", flags->job.restart, "Replace what -o wrote of other settings");
-  verb->add_option("--tokenizer", settings.tokenizer,
-                   "A tokenizer.json (default: the GGUF keys, or the one beside the weights)");
-  verb->add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
-  add_threads(*verb, flags->job.threads, "Workers (0: every core)");
-  add_ram_budget(*verb, flags->job.ram_budget);
-  add_progress(*verb, flags->job.progress);
-  verb->add_flag("--json", flags->job.json, "One JSON document, numbers unrounded");
-  add_config(*verb);
-  on_choice(*verb, session, [&session, flags] { return run_lookup(*flags, session); });
+  command.add_flag("--restart", flags->job.restart, "Replace what -o wrote of other settings");
+  command.add_input("--tokenizer", settings.tokenizer,
+                    "A tokenizer.json (default: the GGUF keys, or the one beside the weights)");
+  command.add_input("--model-config", settings.model_config,
+                    "config.json of a single .safetensors");
+  add_threads(command, flags->job.threads, "Workers (0: every core)");
+  add_ram_budget(command, flags->job.ram_budget);
+  add_progress(command, flags->job.progress);
+  command.add_flag("--json", flags->job.json, "One JSON document, numbers unrounded");
+  add_config(command);
+  command.runs(session, [&session, flags] { return run_lookup(*flags, session); });
 }
 
 }  // namespace vindex::apps

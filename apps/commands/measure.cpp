@@ -1,9 +1,9 @@
 // The commands plan and measure: one set of flags, so that a plan is about the run that follows it.
-#include "apps/console/console_reporter.hpp"
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "core/json_document.hpp"
 #include "core/size_text.hpp"
 #include "engine/job_runner.hpp"
@@ -154,46 +154,47 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
       [&](const engine::RunHooks& hooks) { return jobs::measure_model(settings, hooks); });
 }
 
-void add_model(CLI::App& verb, MeasureFlags& flags) {
-  verb.add_option("model", flags.settings.model, "Model folder or file")->required();
+void add_model(Command& command, MeasureFlags& flags) {
+  command.add_input("model", flags.settings.model, "Model folder or file")->required();
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app, Session& session) {
+void add_plan(Command& app, Session& session) {
   auto flags = std::make_shared<MeasureFlags>();
-  CLI::App* verb = app.add_subcommand("plan",
-                                      "Estimate time, memory and disk; touches no weights\n\n"
-                                      "Examples:\n  vindex plan MODEL --blocks routed_expert\n"
-                                      "  vindex plan MODEL --sample 16");
-  add_model(*verb, *flags);
-  add_measure_flags(*verb, *flags);
-  add_sample_flags(*verb, *flags);
-  add_threads(*verb, flags->job.threads, kMeasureWorkers);
-  add_ram_budget(*verb, flags->job.ram_budget);
-  add_disk_budget(*verb, *flags);
-  verb->add_flag("--json", flags->job.json, "One JSON document");
-  add_config(*verb);
-  on_choice(*verb, session, [&session, flags] { return show_plan(*flags, session); });
+  Command& command = app.add_command("plan",
+                                     "Estimate time, memory and disk; touches no weights\n\n"
+                                     "Examples:\n  vindex plan MODEL --blocks routed_expert\n"
+                                     "  vindex plan MODEL --sample 16");
+  add_model(command, *flags);
+  add_measure_flags(command, *flags);
+  add_sample_flags(command, *flags);
+  add_threads(command, flags->job.threads, kMeasureWorkers);
+  add_ram_budget(command, flags->job.ram_budget);
+  add_disk_budget(command, *flags);
+  command.add_flag("--json", flags->job.json, "One JSON document");
+  add_config(command);
+  command.runs(session, [&session, flags] { return show_plan(*flags, session); });
 }
 
-void add_measure(CLI::App& app, Session& session) {
+void add_measure(Command& app, Session& session) {
   auto flags = std::make_shared<MeasureFlags>();
-  CLI::App* verb = app.add_subcommand("measure",
-                                      "Measure every matrix: spectrum, statistics, noise null\n\n"
-                                      "Examples:\n  vindex measure MODEL -o spectra.h5\n"
-                                      "  vindex measure MODEL -o k2.h5 --blocks routed_expert "
-                                      "--layers 1-60\n"
-                                      "  vindex measure MODEL -o k2.h5 --sample 16     16 experts "
-                                      "of each layer\nThe same command again resumes.");
-  add_model(*verb, *flags);
-  add_measure_flags(*verb, *flags);
-  add_sample_flags(*verb, *flags);
-  verb->add_option("-o,--output", flags->settings.output, "Results file (HDF5)")->required();
-  verb->add_flag("--dry-run", flags->dry_run,
-                 "Plan, and try everything that the run needs: read of every file, output, disk");
-  add_run_flags(*verb, *flags, "What `vindex show --json` prints of the results file");
-  on_choice(*verb, session, [&session, flags] { return run_measure(*flags, session); });
+  Command& command = app.add_command("measure",
+                                     "Measure every matrix: spectrum, statistics, noise null\n\n"
+                                     "Examples:\n  vindex measure MODEL -o spectra.h5\n"
+                                     "  vindex measure MODEL -o k2.h5 --blocks routed_expert "
+                                     "--layers 1-60\n"
+                                     "  vindex measure MODEL -o k2.h5 --sample 16     16 experts "
+                                     "of each layer\nThe same command again resumes.");
+  add_model(command, *flags);
+  add_measure_flags(command, *flags);
+  add_sample_flags(command, *flags);
+  command.add_output("-o,--output", flags->settings.output, "{inputs}.h5", "Results file (HDF5)")
+      ->required();
+  command.add_flag("--dry-run", flags->dry_run,
+                   "Plan, and try everything that the run needs: read of every file, output, disk");
+  add_run_flags(command, *flags, "What `vindex show --json` prints of the results file");
+  command.runs(session, [&session, flags] { return run_measure(*flags, session); });
 }
 
 }  // namespace vindex::apps

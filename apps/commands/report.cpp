@@ -1,7 +1,7 @@
 // The command report: results files as a page to look at.
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "apps/process/session.hpp"
 #include "core/size_text.hpp"
 #include "report/write_page.hpp"
 
@@ -11,14 +11,14 @@
 
 namespace vindex::apps {
 
-void add_report(CLI::App& app, Session& session) {
+void add_report(Command& app, Session& session) {
   struct Options {
     std::vector<std::string> paths;
     std::string target;
     bool force = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "report",
       "Write results files as one page for a browser\n\nExamples:\n"
       "  vindex report OUT.h5 -o report.html\n"
@@ -26,11 +26,13 @@ void add_report(CLI::App& app, Session& session) {
       "The page is one file with charts of every metric beside noise; it loads nothing from "
       "elsewhere. Files of compare, experts, cka, activations and routing may stand among the "
       "others.");
-  verb->add_option("files", options->paths, "Results files")->required();
-  verb->add_option("-o,--output", options->target, "Page to write (-: standard output)")
+  command.add_results("files", options->paths, "Results files")->required();
+  command
+      .add_output("-o,--output", options->target, "report.html",
+                  "Page to write (-: standard output)")
       ->required();
-  add_force(*verb, options->force, "Replace a page that is there (never a results file)");
-  on_choice(*verb, session, [&session, options] {
+  add_force(command, options->force, "Replace a page that is there (never a results file)");
+  command.runs(session, [&session, options] {
     const report::WrittenPage page =
         report::write_page(options->paths, options->target, options->force);
     if (options->target != "-") {

@@ -1,8 +1,8 @@
 // The command routing: where routers send tokens.
-#include "apps/console/console_reporter.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "jobs/routing/routing_run.hpp"
 
 #include <memory>
@@ -51,10 +51,10 @@ Ending run_routing(const RoutingFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_routing(CLI::App& app, Session& session) {
+void add_routing(Command& app, Session& session) {
   auto flags = std::make_shared<RoutingFlags>();
   jobs::RoutingSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "routing",
       "Expert loads, co-activation and margins of routers\n\n"
       "Examples:\n  vindex routing DUMP -o routing.h5                 of `vindex trace`: its rule\n"
@@ -63,19 +63,21 @@ void add_routing(CLI::App& app, Session& session) {
       "DUMP: a folder or file of .npy or .safetensors arrays router_logits.L [tokens, experts], as "
       "routers write them: before softmax or sigmoid, without biases that choose. The same "
       "command again resumes.");
-  verb->add_option("dump", settings.dump, "Folder or file of dumped router logits")->required();
-  verb->add_option("-o,--output", settings.run.output, "Results file (HDF5)")->required();
-  verb->add_option("--model", settings.model,
-                   "Model whose routers' rule and biases hold (default: what the dump carries)");
-  verb->add_option("--model-config", settings.model_config,
-                   "config.json of a single .safetensors model");
-  verb->add_option("--top-k", flags->top_k, "Instead of a model: experts of a token")
+  command.add_input("dump", settings.dump, "Folder or file of dumped router logits")->required();
+  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
+      ->required();
+  command.add_input("--model", settings.model,
+                    "Model whose routers' rule and biases hold (default: what the dump carries)");
+  command.add_input("--model-config", settings.model_config,
+                    "config.json of a single .safetensors model");
+  command.add_value("--top-k", flags->top_k, "Instead of a model: experts of a token")
       ->check(CLI::PositiveNumber);
-  verb->add_option("--scoring", flags->scoring, "With --top-k: from logits to scores")
+  command.add_value("--scoring", flags->scoring, "With --top-k: from logits to scores")
       ->check(CLI::IsMember({"softmax", "sigmoid", "sqrtsoftplus"}));
-  verb->add_flag("--normalise", flags->normalise, "With --top-k: weights are divided by their sum");
-  add_job_flags(*verb, flags->job, "Workers (0: every core)");
-  on_choice(*verb, session, [&session, flags] { return run_routing(*flags, session); });
+  command.add_flag("--normalise", flags->normalise,
+                   "With --top-k: weights are divided by their sum");
+  add_job_flags(command, flags->job, "Workers (0: every core)");
+  command.runs(session, [&session, flags] { return run_routing(*flags, session); });
 }
 
 }  // namespace vindex::apps

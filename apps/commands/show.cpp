@@ -1,7 +1,7 @@
 // The command show: a results file as tables, any metric and k.
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "apps/process/session.hpp"
 #include "core/text_table.hpp"
 #include "jobs/compare/compared.hpp"
 #include "report/cells_text.hpp"
@@ -140,9 +140,9 @@ void show_models(const ShowFlags& flags) {
 
 }  // namespace
 
-void add_show(CLI::App& app, Session& session) {
+void add_show(Command& app, Session& session) {
   auto flags = std::make_shared<ShowFlags>();
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "show",
       "Print tables of a results file: any metric beside noise\n\n"
       "Examples:\n"
@@ -160,37 +160,43 @@ void add_show(CLI::App& app, Session& session) {
       "statistic that the terminal has no room for is left out together with its null; --wide "
       "and --json have all. Works during a run. "
       "Files of compare, experts, cka, activations and routing show their own tables.");
-  verb->add_option("file", flags->paths,
+  command
+      .add_results("file", flags->paths,
                    "Results file (its parts count too); several of measure: models by roles")
       ->required();
-  verb->add_option("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
+  command
+      .add_value("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
-  verb->add_option("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
-  add_layers(*verb, flags->layers);
-  add_blocks(*verb, flags->blocks);
-  add_roles(*verb, flags->roles);
-  verb->add_option("--table", flags->table,
-                   "matrix, imatrix (measure --imatrix) or product (--heads, --lora); without it "
-                   "the first that has rows, of an adapter its products")
+  command.add_value("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
+  add_layers(command, flags->layers);
+  add_blocks(command, flags->blocks);
+  add_roles(command, flags->roles);
+  command
+      .add_value("--table", flags->table,
+                 "matrix, imatrix (measure --imatrix) or product (--heads, --lora); without it "
+                 "the first that has rows, of an adapter its products")
       ->check(CLI::IsMember({"matrix", "imatrix", "product"}));
   CLI::Option* experts =
-      verb->add_flag("--experts", flags->experts,
-                     "The outlying experts of every layer and role: the lowest and the highest");
-  CLI::Option* top = verb->add_option("--top", flags->top, "The first N rows by a column")
+      command.add_flag("--experts", flags->experts,
+                       "The outlying experts of every layer and role: the lowest and the highest");
+  CLI::Option* top = command.add_value("--top", flags->top, "The first N rows by a column")
                          ->check(CLI::Range(1, std::numeric_limits<std::int32_t>::max()))
                          ->excludes(experts);
-  verb->add_option("--by", flags->sort_by,
-                   "Column for --top: any of the file's table, or NAME_ratio to its null; of "
-                   "measure also value, null, difference, ratio, signflip, z of the metric "
-                   "(default there: ratio, or value without a null)")
+  command
+      .add_value("--by", flags->sort_by,
+                 "Column for --top: any of the file's table, or NAME_ratio to its null; of "
+                 "measure also value, null, difference, ratio, signflip, z of the metric "
+                 "(default there: ratio, or value without a null)")
       ->needs(top);
-  verb->add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);
-  verb->add_flag("--per-layer", flags->per_layer,
-                 "Of compare: a row for each layer rather than each role (others have that); with "
-                 "--top N the layers with the largest error for their kind");
-  verb->add_flag("--wide", flags->wide, "Every column and whole names, however wide the terminal");
-  verb->add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
-  on_choice(*verb, session, [flags] {
+  command.add_flag("--ascending", flags->ascending, "Smallest first")->needs(top);
+  command.add_flag(
+      "--per-layer", flags->per_layer,
+      "Of compare: a row for each layer rather than each role (others have that); with "
+      "--top N the layers with the largest error for their kind");
+  command.add_flag("--wide", flags->wide,
+                   "Every column and whole names, however wide the terminal");
+  command.add_flag("--json", flags->json, "One JSON document (vindex-show/1), numbers unrounded");
+  command.runs(session, [flags] {
     if (flags->paths.size() > 1) {
       show_models(*flags);
       return Ending();

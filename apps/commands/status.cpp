@@ -1,7 +1,7 @@
 // The command status: what of a run is done, left and failed, also while it works.
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "apps/process/session.hpp"
 #include "core/json_document.hpp"
 #include "core/text_table.hpp"
 #include "engine/progress.hpp"
@@ -208,18 +208,18 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
 
 }  // namespace
 
-void add_status(CLI::App& app, Session& session) {
+void add_status(Command& app, Session& session) {
   struct Options {
     std::string path;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("status",
-                                      "Report what is done, left and failed, also during a run\n\n"
-                                      "Example:\n  vindex status OUT.h5");
-  verb->add_option("file", options->path, "Results file (its parts count too)")->required();
-  verb->add_flag("--json", options->json, "One JSON document");
-  on_choice(*verb, session, [options] {
+  Command& command = app.add_command("status",
+                                     "Report what is done, left and failed, also during a run\n\n"
+                                     "Example:\n  vindex status OUT.h5");
+  command.add_results("file", options->path, "Results file (its parts count too)")->required();
+  command.add_flag("--json", options->json, "One JSON document");
+  command.runs(session, [options] {
     const results::RunStatus status = results::read_status(options->path);
     print_result(options->json ? status_json(status)
                                : status_text(status, options->path, text_width(STDOUT_FILENO)));

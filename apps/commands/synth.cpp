@@ -1,7 +1,7 @@
 // The command synth: models with known spectra.
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "apps/process/session.hpp"
 #include "synth/make_model.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace vindex::apps {
 
-void add_synth(CLI::App& app, Session& session) {
+void add_synth(Command& app, Session& session) {
   struct Options {
     std::string spec, folder;
     std::uint64_t seed = 1;
@@ -25,12 +25,12 @@ void add_synth(CLI::App& app, Session& session) {
     about += "  " + spec.substr(0, kinds) + "\n" +
              (kinds == std::string::npos ? "" : "    " + spec.substr(kinds) + "\n");
   }
-  CLI::App* verb = app.add_subcommand("synth", about);
-  verb->add_option("spec", options->spec, "What to make")->required();
-  verb->add_option("-o,--output", options->folder, "Folder to create")->required();
-  verb->add_option("--seed", options->seed, "Same spec and seed give the same bytes")
+  Command& command = app.add_command("synth", about);
+  command.add_value("spec", options->spec, "What to make")->required();
+  command.add_output("-o,--output", options->folder, "model", "Folder to create")->required();
+  command.add_value("--seed", options->seed, "Same spec and seed give the same bytes")
       ->capture_default_str();
-  on_choice(*verb, session, [&session, options] {
+  command.runs(session, [&session, options] {
     synth::make_model(options->spec, options->seed, options->folder);
     say(session, fmt::format("{} written to {}; truth.json holds what was planted", options->spec,
                              printable(options->folder)));

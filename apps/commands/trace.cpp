@@ -1,10 +1,10 @@
 // The command trace: prompts through a model, layer by layer, and the activations kept of it.
-#include "apps/console/console_reporter.hpp"
 #include "apps/console/terminal.hpp"
+#include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
-#include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "jobs/trace/joined_dump.hpp"
 #include "jobs/trace/trace_run.hpp"
 #include <vindex/error.hpp>
@@ -93,10 +93,10 @@ Ending run_trace(const TraceFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_trace(CLI::App& app, Session& session) {
+void add_trace(Command& app, Session& session) {
   auto flags = std::make_shared<TraceFlags>();
   jobs::TraceSettings& settings = flags->settings;
-  CLI::App* verb = app.add_subcommand(
+  Command& command = app.add_command(
       "trace",
       "Run prompts through a model and keep its activations\n\n"
       "Examples:\n  vindex trace MODEL --ids prompts.jsonl -o dump\n"
@@ -106,45 +106,48 @@ void add_trace(CLI::App& app, Session& session) {
       "  vindex trace MODEL.gguf --ids p.npy -o dump --format safetensors --dtype bf16\n"
       "One layer's weights are in memory at a time. The same command again goes on after the last "
       "layer that was finished. cka, activations and routing read the dump.");
-  verb->add_option("model", settings.run.model, "Model folder or file")->required();
-  verb->add_option("--ids", settings.ids,
-                   "Prompts as token ids: JSON lines {\"ids\": [1, 5, 9]} or [1, 5, 9], or one "
-                   "prompt as .npy")
+  command.add_input("model", settings.run.model, "Model folder or file")->required();
+  command
+      .add_input("--ids", settings.ids,
+                 "Prompts as token ids: JSON lines {\"ids\": [1, 5, 9]} or [1, 5, 9], or one "
+                 "prompt as .npy")
       ->required();
-  verb->add_option("-o,--output", settings.run.output,
-                   "Folder of arrays to write, or NAME.safetensors for one file of all");
-  verb->add_flag("--loss", settings.losses,
-                 "What the tokens that came cost: -ln p, mean, error by prompt, perplexity");
-  verb->add_option("--against", settings.against,
-                   "A model that MODEL judges on the same prompts: loss, KL divergence, the same "
-                   "first choice");
-  verb->add_option("--statistics", settings.statistics,
-                   "Results file of statistics by layer (routing, activations, CKA), for which no "
-                   "activations are kept");
-  verb->add_flag("--effective-rank", settings.covariance,
-                 "Effective ranks in --statistics too, which take as long as small layers do");
-  verb->add_option("--keep", flags->keep,
-                   "Of hidden, mlp, router_logits, logits (default: all but logits)");
-  add_layers(*verb, flags->layers, "Layers whose arrays are kept, for example 0,8-15");
-  verb->add_option("--dtype", flags->type, "Type of the arrays: f32, f16, bf16 (safetensors)")
+  command.add_output("-o,--output", settings.run.output, "dump",
+                     "Folder of arrays to write, or NAME.safetensors for one file of all");
+  command.add_flag("--loss", settings.losses,
+                   "What the tokens that came cost: -ln p, mean, error by prompt, perplexity");
+  command.add_input("--against", settings.against,
+                    "A model that MODEL judges on the same prompts: loss, KL divergence, the same "
+                    "first choice");
+  command.add_output(
+      "--statistics", settings.statistics, "statistics.h5",
+      "Results file of statistics by layer (routing, activations, CKA), for which no "
+      "activations are kept");
+  command.add_flag("--effective-rank", settings.covariance,
+                   "Effective ranks in --statistics too, which take as long as small layers do");
+  command.add_value("--keep", flags->keep,
+                    "Of hidden, mlp, router_logits, logits (default: all but logits)");
+  add_layers(command, flags->layers, "Layers whose arrays are kept, for example 0,8-15");
+  command.add_value("--dtype", flags->type, "Type of the arrays: f32, f16, bf16 (safetensors)")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->capture_default_str();
-  verb->add_option("--format", flags->format, "npy, safetensors; a file for each array")
+  command.add_value("--format", flags->format, "npy, safetensors; a file for each array")
       ->check(CLI::IsMember({"npy", "safetensors"}))
       ->capture_default_str();
-  add_force(*verb, settings.replace, "Replace a dump that is there, nothing else");
-  verb->add_flag("--restart", settings.run.restart, "Begin anew, whatever an earlier run has kept");
-  verb->add_option("--model-config", settings.run.model_config,
-                   "config.json of a single .safetensors");
-  verb->add_option("--against-config", settings.against_config,
-                   "config.json of --against, where that is a single .safetensors");
-  add_backend_flags(*verb, flags->backend, "auto, cpu or cuda", "CUDA device");
-  add_threads(*verb, settings.run.threads, "CPU threads (0: every core)");
-  add_ram_budget(*verb, flags->ram_budget);
-  add_progress(*verb, flags->progress);
-  verb->add_flag("--json", flags->json, "The summary as one JSON document");
-  add_config(*verb);
-  on_choice(*verb, session, [&session, flags] { return run_trace(*flags, session); });
+  add_force(command, settings.replace, "Replace a dump that is there, nothing else");
+  command.add_flag("--restart", settings.run.restart,
+                   "Begin anew, whatever an earlier run has kept");
+  command.add_input("--model-config", settings.run.model_config,
+                    "config.json of a single .safetensors");
+  command.add_input("--against-config", settings.against_config,
+                    "config.json of --against, where that is a single .safetensors");
+  add_backend_flags(command, flags->backend, "auto, cpu or cuda", "CUDA device");
+  add_threads(command, settings.run.threads, "CPU threads (0: every core)");
+  add_ram_budget(command, flags->ram_budget);
+  add_progress(command, flags->progress);
+  command.add_flag("--json", flags->json, "The summary as one JSON document");
+  add_config(command);
+  command.runs(session, [&session, flags] { return run_trace(*flags, session); });
 }
 
 }  // namespace vindex::apps

@@ -73,11 +73,6 @@ std::string two_columns(const std::string& left, const std::string& text, std::s
          wrapped(fmt::format("{:<{}}", has_room ? left : "", column), text, column, columns);
 }
 
-std::string summary(const CLI::App& command) {
-  const std::string text = command.get_description();
-  return text.substr(0, text.find('\n'));
-}
-
 /// The group's name stands beside its first command: lines of their own would not fit the screen.
 std::string command_list(const CLI::App& app) {
   constexpr std::size_t kGroupColumn = 9;
@@ -86,7 +81,7 @@ std::string command_list(const CLI::App& app) {
   for (const CLI::App* command : commands_of(app)) {
     text +=
         fmt::format("{:<{}}{:<{}}{}\n", command->get_group() == group ? "" : command->get_group(),
-                    kGroupColumn, command->get_name(), kCommandColumn, summary(*command));
+                    kGroupColumn, command->get_name(), kCommandColumn, summary_of(*command));
     group = command->get_group();
   }
   return text + app.get_footer() + "\n";
@@ -95,7 +90,12 @@ std::string command_list(const CLI::App& app) {
 }  // namespace
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* /*command*/) { return true; });
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+std::string summary_of(const CLI::App& command) {
+  const std::string text = command.get_description();
+  return text.substr(0, text.find('\n'));
 }
 
 std::string shown_name(const CLI::Option& option) {
@@ -144,7 +144,7 @@ std::string HelpText::make_subcommands(const CLI::App* app, CLI::AppFormatMode /
   std::string text;
   for (const CLI::App* command : commands_of(*app)) {
     text +=
-        two_columns("  " + command->get_name(), summary(*command), kCommandColumn + 2, columns_);
+        two_columns("  " + command->get_name(), summary_of(*command), kCommandColumn + 2, columns_);
   }
   return text.empty() ? text : "\nCommands:\n" + text;
 }

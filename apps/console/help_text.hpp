@@ -10,8 +10,11 @@
 
 namespace vindex::apps {
 
-/// The commands of a command, or of the program, in the order of the help.
+/// The commands of a command, or of the program, in the order of the help; without hidden ones.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
+
+/// What `command` does, in the line that lists of commands show.
+std::string summary_of(const CLI::App& command);
 
 /// What texts call an argument or option of a command: "MODEL", "--layers".
 std::string shown_name(const CLI::Option& option);

@@ -48,10 +48,11 @@ void expect_command(const CLI::App& app, const std::vector<std::string>& argumen
       throw UsageError("E-USAGE",
                        fmt::format("no command given; `{} --help` lists the commands", path));
     }
-    const auto found = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* command) {
+    const auto all = parent->get_subcommands([](const CLI::App* /*command*/) { return true; });
+    const auto found = std::find_if(all.begin(), all.end(), [&](const CLI::App* command) {
       return command->check_name(*word);
     });
-    if (found == commands.end()) {
+    if (found == all.end()) {
       std::vector<std::string> names;
       for (const CLI::App* command : commands) {
         names.push_back(command->get_name());

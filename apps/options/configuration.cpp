@@ -1,6 +1,7 @@
 // Owns reading such a file, and which of its lines the command line overrides.
 #include "configuration.hpp"
 
+#include "apps/console/help_text.hpp"
 #include "core/secrets.hpp"
 #include "engine/opening.hpp"
 #include <vindex/error.hpp>
@@ -23,39 +24,62 @@ std::string configuration_text(const std::string& path) {
   }
   return text;
 }
+
+/// The command of `app` that `arguments` (argv) name, and the place behind its name.
+std::pair<const CLI::App*, std::ptrdiff_t> named_command(
+    const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::pair<const CLI::App*, std::ptrdiff_t> found(&app, 1);
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    for (const CLI::App* command : commands_of(*found.first)) {
+      if (command->check_name(arguments[i])) {
+        found = {command, static_cast<std::ptrdiff_t>(i) + 1};
+        break;
+      }
+    }
+  }
+  return found;
+}
+
+/// Whether `arguments` hold the option `name` of `command`, in any of its spellings.
+bool is_given(const std::string& name, const CLI::App& command,
+              const std::vector<std::string>& arguments) {
+  const CLI::Option* const option = command.get_option_no_throw("--" + name);
+  std::vector<std::string> names = {name};
+  std::vector<std::string> letters;
+  if (option != nullptr) {
+    names = option->get_lnames();
+    letters = option->get_snames();
+  }
+  const auto spells = [&](const std::string& argument) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& one) {
+                         return argument == "--" + one || argument.starts_with("--" + one + "=");
+                       }) ||
+           std::any_of(letters.begin(), letters.end(), [&](const std::string& letter) {
+             return argument.starts_with("-" + letter);
+           });
+  };
+  return std::any_of(arguments.begin(), arguments.end(), spells);
+}
+
 }  // namespace
 
-std::vector<std::string> with_configuration(std::vector<std::string> arguments) {
+std::vector<std::string> with_configuration(std::vector<std::string> arguments,
+                                            const CLI::App& app) {
   const std::string flag = "--config";
   std::string path;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     if (arguments[i] == flag && i + 1 < arguments.size()) {
       path = arguments[i + 1];
-    } else if (arguments[i].rfind(flag + "=", 0) == 0) {
+    } else if (arguments[i].starts_with(flag + "=")) {
       path = arguments[i].substr(flag.size() + 1);
     }
   }
-  if (path.empty() || arguments.size() < 2) {
+  if (path.empty()) {
     return arguments;
   }
   std::istringstream file(configuration_text(path));
-  // "layers" of a file is given by --layer too, which is the same flag.
-  const auto other_spelling = [](const std::string& name) {
-    const auto is_one = [&](const char* stem) {
-      return name == stem || name == stem + std::string("s");
-    };
-    const bool has_two = is_one("layer") || is_one("block") || is_one("role");
-    return !has_two ? name : (name.back() == 's' ? name.substr(0, name.size() - 1) : name + "s");
-  };
-  const auto is_spelt = [&](const std::string& name) {
-    return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
-      return argument == "--" + name || argument.rfind("--" + name + "=", 0) == 0 ||
-             (name == "output" && argument.rfind("-o", 0) == 0);
-    });
-  };
-  const auto is_given = [&](const std::string& name) {
-    return is_spelt(name) || is_spelt(other_spelling(name));
-  };
+  const auto [command, behind] = named_command(app, arguments);
   std::vector<CLI::ConfigItem> items;
   try {
     items = CLI::ConfigBase().from_config(file);
@@ -70,14 +94,11 @@ std::vector<std::string> with_configuration(std::vector<std::string> arguments) 
     }
     if (item.name == "model") {
       flags.push_back(value);
-    } else if (!is_given(item.name) && value != "false") {
+    } else if (!is_given(item.name, *command, arguments) && value != "false") {
       flags.push_back(value == "true" ? "--" + item.name
                                       : fmt::format("--{}={}", item.name, value));
     }
   }
-  // Behind a nested verb, too.
-  const std::ptrdiff_t behind =
-      (arguments[1] == "organ" || arguments[1] == "edit") && arguments.size() > 2 ? 3 : 2;
   arguments.insert(arguments.begin() + behind, flags.begin(), flags.end());
   return arguments;
 }

@@ -2,13 +2,13 @@
 // files, and what is measured.
 #include "job_flags.hpp"
 
+#include "command.hpp"
 #include "flag_names.hpp"
 #include "values.hpp"
 
 #include "apps/console/terminal.hpp"
 #include "apps/process/arithmetic_environment.hpp"
 #include "apps/process/environment.hpp"
-#include "apps/process/session.hpp"
 #include "core/text_parts.hpp"
 #include "engine/worker_share.hpp"
 #include <vindex/error.hpp>
@@ -22,37 +22,39 @@
 
 namespace vindex::apps {
 
-void add_job_flags(CLI::App& verb, JobFlags& flags, const char* workers, const char* document) {
-  add_threads(verb, flags.threads, workers);
-  add_ram_budget(verb, flags.ram_budget);
-  verb.add_option(
-      "--worker", flags.worker,
-      "i/n: share i of n of equal cost; auto, auto/n: by the variables of Slurm or of a "
-      "Kubernetes job; then `vindex merge`");
-  verb.add_flag("--claim", flags.claim,
-                "Take shares from the output's folder, as every process of this command that is "
-                "started with it does; then `vindex merge`");
-  add_progress(verb, flags.progress);
-  verb.add_flag("--restart", flags.restart, "Discard what an earlier run left");
-  verb.add_flag("--json", flags.json, document);
-  add_config(verb);
+void add_job_flags(Command& command, JobFlags& flags, const char* workers, const char* document) {
+  add_threads(command, flags.threads, workers);
+  add_ram_budget(command, flags.ram_budget);
+  command.add(ValueKind::kShare, "--worker", flags.worker,
+              "i/n: share i of n of equal cost; auto, auto/n: by the variables of Slurm or of a "
+              "Kubernetes job; then `vindex merge`");
+  command.add_flag("--claim", flags.claim,
+                   "Take shares from the output's folder, as every process of this command that is "
+                   "started with it does; then `vindex merge`",
+                   ValueKind::kCaller);
+  add_progress(command, flags.progress);
+  command.add_flag("--restart", flags.restart, "Discard what an earlier run left");
+  command.add_flag("--json", flags.json, document);
+  add_config(command);
 }
 
-void add_backend_flags(CLI::App& verb, BackendFlags& flags, const char* backends,
+void add_backend_flags(Command& command, BackendFlags& flags, const char* backends,
                        const char* devices) {
-  verb.add_option("--backend", flags.backend, backends)
+  command.add_value("--backend", flags.backend, backends)
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str();
-  verb.add_option("--device", flags.device, devices)->capture_default_str();
+  command.add(ValueKind::kDevices, "--device", flags.device, devices)->capture_default_str();
 }
 
-void add_threads(CLI::App& verb, std::int32_t& threads, const char* workers) {
-  verb.add_option("--threads", threads, workers)->check(CLI::Range(0, 1024))->capture_default_str();
+void add_threads(Command& command, std::int32_t& threads, const char* workers) {
+  command.add_value("--threads", threads, workers)
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
 }
 
-void add_ram_budget(CLI::App& verb, std::string& text) {
-  verb.add_option(
-      "--ram-budget", text,
+void add_ram_budget(Command& command, std::string& text) {
+  command.add(
+      ValueKind::kBudget, "--ram-budget", text,
       "Memory, for example 8GiB (default: three quarters of the smallest limit of the machine, "
       "control groups and Slurm)");
 }
@@ -74,15 +76,15 @@ engine::RamBudget ram_budget_of(const Session& session, const std::string& text)
   return budget;
 }
 
-void add_progress(CLI::App& verb, std::string& choice) {
-  verb.add_option("--progress", choice, "auto, plain, json or none")
+void add_progress(Command& command, std::string& choice) {
+  command.add(ValueKind::kCaller, "--progress", choice, "auto, plain, json or none")
       ->check(CLI::IsMember({"auto", "plain", "json", "none"}))
       ->capture_default_str();
 }
 
-void add_config(CLI::App& verb) {
-  verb.add_option_function<std::string>(
-      "--config", [](const std::string& /*path*/) {},
+void add_config(Command& command) {
+  command.add_unread(
+      ValueKind::kCaller, "--config",
       "File of the same flags, one `name = value` a line; the command line takes precedence");
 }
 
@@ -189,78 +191,87 @@ engine::RunSettings settings_of(const MeasureFlags& flags, const Session& sessio
   return settings;
 }
 
-void add_measure_flags(CLI::App& verb, MeasureFlags& flags) {
+void add_measure_flags(Command& command, MeasureFlags& flags) {
   engine::RunSettings& settings = flags.settings;
-  add_layers(verb, flags.layers);
-  add_blocks(verb, flags.blocks);
-  add_roles(verb, flags.roles);
-  verb.add_option("--tensors", flags.tensors, "Regular expression for the whole logical name");
-  add_reshape(verb, flags.reshape);
-  verb.add_flag("--heads", settings.indexing.heads,
-                "Also the spectra of W_Q^T W_K and W_O W_V of every head");
-  verb.add_flag("--lora", settings.indexing.lora,
-                "Also what an adapter's LoRA pairs add, alpha/r B A; MODEL may be a GGUF adapter");
-  verb.add_option("--mode", flags.mode,
-                  "fast: top 64 with bounds; default; strict: float64 throughout")
+  add_layers(command, flags.layers);
+  add_blocks(command, flags.blocks);
+  add_roles(command, flags.roles);
+  command.add_value("--tensors", flags.tensors, "Regular expression for the whole logical name");
+  add_reshape(command, flags.reshape);
+  command.add_flag("--heads", settings.indexing.heads,
+                   "Also the spectra of W_Q^T W_K and W_O W_V of every head");
+  command.add_flag(
+      "--lora", settings.indexing.lora,
+      "Also what an adapter's LoRA pairs add, alpha/r B A; MODEL may be a GGUF adapter");
+  command
+      .add_value("--mode", flags.mode,
+                 "fast: top 64 with bounds; default; strict: float64 throughout")
       ->check(CLI::IsMember({"fast", "default", "strict"}))
       ->capture_default_str();
-  verb.add_flag("--no-escalate", flags.no_escalate,
-                "Keep the first route; what depends on the trailing singular values is NaN");
-  add_backend_flags(verb, flags.backend);
-  verb.add_option("--svd-route", settings.options.svd_route,
-                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
-                  "+gram-mma, +gram-wgmma or +gram-clusters, +band-plain or +band-tensor, and "
-                  "+kernels-former")
+  command.add_flag("--no-escalate", flags.no_escalate,
+                   "Keep the first route; what depends on the trailing singular values is NaN");
+  add_backend_flags(command, flags.backend);
+  command
+      .add_value("--svd-route", settings.options.svd_route,
+                 "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
+                 "+gram-mma, +gram-wgmma or +gram-clusters, +band-plain or +band-tensor, and "
+                 "+kernels-former")
       ->capture_default_str();
-  verb.add_option("--vectors", settings.options.vectors, "Also the top K singular vectors")
+  command.add_value("--vectors", settings.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  verb.add_option("--null", flags.null,
-                  "signflip: a second null that keeps every magnitude; signflip=R: R draws of it, "
-                  "with their mean, standard deviation, z and its p (10 or more are of use); "
-                  "each costs one more spectrum")
+  command
+      .add_value("--null", flags.null,
+                 "signflip: a second null that keeps every magnitude; signflip=R: R draws of it, "
+                 "with their mean, standard deviation, z and its p (10 or more are of use); "
+                 "each costs one more spectrum")
       ->capture_default_str();
-  verb.add_option("--imatrix", settings.imatrix,
-                  "Also the spectra of matrices weighted by the activations of llama.cpp's "
-                  "importance matrix FILE (GGUF or .dat)");
-  verb.add_flag("--no-spectra", flags.no_spectra,
-                "Leave the singular values themselves out of the file");
-  verb.add_option("--model-config", settings.model_config, "config.json of a single .safetensors");
+  command.add_input("--imatrix", settings.imatrix,
+                    "Also the spectra of matrices weighted by the activations of llama.cpp's "
+                    "importance matrix FILE (GGUF or .dat)");
+  command.add_flag("--no-spectra", flags.no_spectra,
+                   "Leave the singular values themselves out of the file");
+  command.add_input("--model-config", settings.model_config,
+                    "config.json of a single .safetensors");
 }
 
-void add_disk_budget(CLI::App& verb, MeasureFlags& flags) {
-  verb.add_option("--disk-budget", flags.disk_budget,
-                  "Keep what is fetched of a remote model on disk, up to this size, until its "
-                  "results are stored: a run that was killed does not fetch it again");
-  verb.add_option("--disk-folder", flags.disk_folder,
-                  "Where these copies lie (default: OUT.h5.copies)");
+void add_disk_budget(Command& command, MeasureFlags& flags) {
+  command.add(ValueKind::kCaller, "--disk-budget", flags.disk_budget,
+              "Keep what is fetched of a remote model on disk, up to this size, until its "
+              "results are stored: a run that was killed does not fetch it again");
+  command.add(ValueKind::kCaller, "--disk-folder", flags.disk_folder,
+              "Where these copies lie (default: OUT.h5.copies)");
 }
 
-void add_sample_flags(CLI::App& verb, MeasureFlags& flags) {
-  verb.add_option("--sample", flags.sample,
-                  "N[:SEED]: N routed experts of each layer and role, drawn at random, everything "
-                  "else whole; a larger N later measures what is missing");
-  verb.add_option("--order", flags.order,
-                  "stored, or sampled: in the order of the draw, so that a run stopped at any time "
-                  "is an unbiased estimate of every layer")
+void add_sample_flags(Command& command, MeasureFlags& flags) {
+  command.add_value(
+      "--sample", flags.sample,
+      "N[:SEED]: N routed experts of each layer and role, drawn at random, everything "
+      "else whole; a larger N later measures what is missing");
+  command
+      .add_value("--order", flags.order,
+                 "stored, or sampled: in the order of the draw, so that a run stopped at any time "
+                 "is an unbiased estimate of every layer")
       ->check(CLI::IsMember({"stored", "sampled"}))
       ->capture_default_str();
 }
 
-void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document) {
-  add_disk_budget(verb, flags);
-  verb.add_option(
+void add_run_flags(Command& command, MeasureFlags& flags, const char* document) {
+  add_disk_budget(command, flags);
+  command
+      .add_value(
           "--read", flags.read,
           "auto: straight from the storage what the file cache does not hold; direct; buffered")
       ->check(CLI::IsMember({"auto", "direct", "buffered"}))
       ->capture_default_str();
-  verb.add_option("--read-depth", flags.settings.reading.depth,
-                  "Requests of 8 MiB in flight (0: as measured best)")
+  command
+      .add_value("--read-depth", flags.settings.reading.depth,
+                 "Requests of 8 MiB in flight (0: as measured best)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  verb.add_flag("--verify", flags.settings.verify,
-                "First read the files whole and compare their SHA-256 with the Hub's");
-  add_job_flags(verb, flags.job, kMeasureWorkers, document);
+  command.add_flag("--verify", flags.settings.verify,
+                   "First read the files whole and compare their SHA-256 with the Hub's");
+  add_job_flags(command, flags.job, kMeasureWorkers, document);
 }
 
 }  // namespace vindex::apps

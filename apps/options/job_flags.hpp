@@ -1,9 +1,10 @@
-// Owns the flags that verbs share: who computes, and how the verb goes about it, declared once for
-// every job; and the one set of every verb that measures spectra, so that a plan is about the run
-// that follows it.
+// Owns the flags that commands share: who computes, and how the command goes about it, declared
+// once for every job; and the one set of every command that measures spectra, so that a plan is
+// about the run that follows it.
 #pragma once
 
-#include "apps/process/session.hpp"
+#include "command.hpp"
+
 #include "engine/memory_budget.hpp"
 #include "jobs/spectra/measure_run.hpp"
 #include "results/run_store.hpp"
@@ -23,25 +24,25 @@ struct JobFlags {
   bool claim = false, restart = false, json = false;
 };
 
-/// Flags of the verbs that have a back end; settle_backend() puts them into their settings.
+/// Flags of the commands that have a back end; settle_backend() puts them into their settings.
 struct BackendFlags {
   std::string backend = "auto", device = "0";
 };
 
 /// Every flag of a job. `workers` says what --threads counts, `document` what --json prints.
-void add_job_flags(CLI::App& verb, JobFlags& flags, const char* workers,
+void add_job_flags(Command& command, JobFlags& flags, const char* workers,
                    const char* document = "The table as one JSON document, numbers unrounded");
 /// `backends` and `devices` are the help of --backend and --device.
-void add_backend_flags(CLI::App& verb, BackendFlags& flags,
+void add_backend_flags(Command& command, BackendFlags& flags,
                        const char* backends = "auto, cpu or cuda",
                        const char* devices = "all, or numbers of CUDA devices");
 
-// Single ones, for verbs that leave no results file to resume. --config needs no place to go to:
+// Single ones, for commands that leave no results file to resume. --config needs no place to go to:
 // with_configuration() has read the file before the command line is parsed.
-void add_threads(CLI::App& verb, std::int32_t& threads, const char* workers);
-void add_ram_budget(CLI::App& verb, std::string& text);
-void add_progress(CLI::App& verb, std::string& choice);
-void add_config(CLI::App& verb);
+void add_threads(Command& command, std::int32_t& threads, const char* workers);
+void add_ram_budget(Command& command, std::string& text);
+void add_progress(Command& command, std::string& choice);
+void add_config(Command& command);
 
 /// `text` ("8GiB") as the budget of a run; empty: what the system and Slurm's variables leave, with
 /// a warning on standard error for variables that say nothing. Errors: UsageError E-SIZE.
@@ -51,19 +52,19 @@ engine::RamBudget ram_budget_of(const Session& session, const std::string& text)
 /// engine::worker_share(); UsageError E-CLAIM.
 void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session);
 
-/// Puts `flags`, and which kernels OpenBLAS is to take, into the settings of any such verb.
+/// Puts `flags`, and which kernels OpenBLAS is to take, into the settings of any such command.
 void settle_backend(engine::RunSettings& settings, const BackendFlags& flags);
 
-/// Flags of a verb with a job that has a back end.
+/// Flags of a command with a job that has a back end.
 template <typename Settings>
-struct JobVerbFlags {
+struct JobCommandFlags {
   Settings settings;  ///< its `run` is settled by settle()
   BackendFlags backend;
   JobFlags job;
 };
 
 template <typename Settings>
-Settings settle(const JobVerbFlags<Settings>& flags, const Session& session) {
+Settings settle(const JobCommandFlags<Settings>& flags, const Session& session) {
   Settings settings = flags.settings;
   settle_backend(settings.run, flags.backend);
   settle_job(settings.run, flags.job, session);
@@ -88,16 +89,16 @@ struct MeasureFlags {
 };
 
 /// --disk-budget and --disk-folder.
-void add_disk_budget(CLI::App& verb, MeasureFlags& flags);
+void add_disk_budget(Command& command, MeasureFlags& flags);
 
 engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
 
 /// What is measured, and how.
-void add_measure_flags(CLI::App& verb, MeasureFlags& flags);
+void add_measure_flags(Command& command, MeasureFlags& flags);
 /// How much of it is measured, and in which order.
-void add_sample_flags(CLI::App& verb, MeasureFlags& flags);
+void add_sample_flags(Command& command, MeasureFlags& flags);
 /// How a run goes about it: reading, and what every job has. `document` is what --json prints.
-void add_run_flags(CLI::App& verb, MeasureFlags& flags, const char* document);
+void add_run_flags(Command& command, MeasureFlags& flags, const char* document);
 
 /// What --threads counts, for plans too.
 inline constexpr const char* kMeasureWorkers = "CPU workers (0: every core)";

@@ -1,6 +1,8 @@
 // Owns parsing such words and refusing everything else.
 #include "values.hpp"
 
+#include "command.hpp"
+
 #include "core/text_parts.hpp"
 #include <vindex/error.hpp>
 
@@ -24,7 +26,7 @@ std::optional<double> parse_number(std::string_view text) {
   return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
-CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,
+CLI::Option* add_number(Command& command, const std::string& names, double& value,
                         const std::string& help, NumberRange range) {
   const bool is_bounded = range.min > std::numeric_limits<double>::lowest() ||
                           range.max < std::numeric_limits<double>::max();
@@ -42,7 +44,7 @@ CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,
                ? std::string()
                : fmt::format("`{}` is not {}", printable(text), expected);
   };
-  return verb.add_option(flags, value, help)->check(CLI::Validator(check, ""))->type_name(type);
+  return command.add_value(names, value, help)->check(CLI::Validator(check, ""))->type_name(type);
 }
 
 namespace {

@@ -2,6 +2,8 @@
 // one is, is said here, for every option and in one place.
 #pragma once
 
+#include "command.hpp"
+
 #include "jobs/spectra/measure_run.hpp"
 
 #include <CLI/CLI.hpp>
@@ -27,7 +29,7 @@ std::optional<double> parse_number(std::string_view text);
 
 /// An option of a finite number within `range`; every one of the program is made here, because
 /// comparisons let "nan" pass.
-CLI::Option* add_number(CLI::App& verb, const std::string& flags, double& value,
+CLI::Option* add_number(Command& command, const std::string& names, double& value,
                         const std::string& help, NumberRange range = {});
 
 /// "8GiB", "500MB", "1073741824" as bytes. Errors: UsageError E-SIZE, also for a number so small

@@ -69,31 +69,33 @@ Ending run_assemble(const AssembleFlags& options, const Session& session) {
 
 }  // namespace
 
-void add_organ_assemble(CLI::App& organ, Session& session) {
+void add_organ_assemble(Command& organ, Session& session) {
   auto options = std::make_shared<AssembleFlags>();
   organ::AssembleSettings& settings = options->settings;
-  CLI::App* verb = organ.add_subcommand(
+  Command& command = organ.add_command(
       "assemble",
       "Build a GGUF model from organs, or from several by a recipe\n\n"
       "Examples:\n  vindex organ assemble organs -o again.gguf\n"
       "  vindex organ assemble organs -o merged.gguf --shards none\n"
       "  vindex organ assemble model-00001-of-00005.gguf -o shards/ --shards 2GB\n"
       "  vindex organ assemble recipe.json -o chimera.gguf");
-  verb->add_option("input", settings.input, "Extracted folder, recipe (JSON), or any GGUF model")
+  command.add_input("input", settings.input, "Extracted folder, recipe (JSON), or any GGUF model")
       ->required();
-  verb->add_option("-o,--output", settings.output,
-                   "File; a folder that exists: the source's names in it")
+  command
+      .add_output("-o,--output", settings.output, "assembled.gguf",
+                  "File; a folder that exists: the source's names in it")
       ->required();
-  verb->add_option("--shards", options->shards,
-                   "Bytes of tensors per file, or none for one file (default: as the source was)");
-  verb->add_flag("--accept-changed", settings.accept_changed,
-                 "Take organs that were edited since they were extracted, and say so in the keys");
-  add_force(*verb, settings.replace, "Replace files that are there, never an input");
-  verb->add_option("--threads", settings.threads, "Threads that copy (0: by the machine)")
+  command.add_value("--shards", options->shards,
+                    "Bytes of tensors per file, or none for one file (default: as the source was)");
+  command.add_flag(
+      "--accept-changed", settings.accept_changed,
+      "Take organs that were edited since they were extracted, and say so in the keys");
+  add_force(command, settings.replace, "Replace files that are there, never an input");
+  command.add_value("--threads", settings.threads, "Threads that copy (0: by the machine)")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  verb->add_flag("--json", options->json, "Report as one JSON document");
-  on_choice(*verb, session, [&session, options] { return run_assemble(*options, session); });
+  command.add_flag("--json", options->json, "Report as one JSON document");
+  command.runs(session, [&session, options] { return run_assemble(*options, session); });
 }
 
 }  // namespace vindex::apps

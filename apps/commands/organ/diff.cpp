@@ -1,11 +1,11 @@
 // The command organ diff: two models, key by key and tensor by tensor.
 #include "organ.hpp"
 
-#include "apps/console/report_file.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
+#include "apps/reporting/report_file.hpp"
 #include "organ/model_difference.hpp"
 
 #include <fmt/format.h>
@@ -50,9 +50,9 @@ Ending run_diff(const DiffFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_organ_diff(CLI::App& organ, Session& session) {
+void add_organ_diff(Command& organ, Session& session) {
   auto flags = std::make_shared<DiffFlags>();
-  CLI::App* verb = organ.add_subcommand(
+  Command& command = organ.add_command(
       "diff",
       "Show the differences of two models: metadata, bytes, weights\n\n"
       "Examples:\n"
@@ -61,20 +61,22 @@ void add_organ_diff(CLI::App& organ, Session& session) {
       "  vindex organ diff A.gguf B.gguf --tensors 'blk\\.[0-9]+\\.ffn_.*' --json\n"
       "  vindex organ diff A.gguf B.gguf --exit-code -q && echo same\n"
       "GGUF files, splits and extracted folders in any mixture, or safetensors models.");
-  verb->add_option("a", flags->settings.a, "Model A")->required();
-  verb->add_option("b", flags->settings.b, "Model B")->required();
-  verb->add_option("--tensors", flags->settings.tensors,
-                   "Regular expression for the whole name of a tensor");
-  verb->add_flag("--by-layer", flags->view.by_layer, "Sum up by block rather than by class");
-  add_former_flag(*verb, "--layers", "--by-layer");
-  verb->add_option("--top", flags->view.top, "Tensors to list, the largest error first")
+  command.add_input("a", flags->settings.a, "Model A")->required();
+  command.add_input("b", flags->settings.b, "Model B")->required();
+  command.add_value("--tensors", flags->settings.tensors,
+                    "Regular expression for the whole name of a tensor");
+  command.add_flag("--by-layer", flags->view.by_layer, "Sum up by block rather than by class");
+  command.add_former_flag("--layers", "--by-layer");
+  command.add_value("--top", flags->view.top, "Tensors to list, the largest error first")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  verb->add_flag("--exit-code", flags->exit_code, "End with 1 where the models differ");
-  verb->add_option("--report", flags->report, "Write the difference as JSON to this file");
-  add_threads(*verb, flags->settings.threads, "Threads (0: every core, at most 8)");
-  verb->add_flag("--json", flags->json, "The difference as one JSON document");
-  on_choice(*verb, session, [&session, flags] { return run_diff(*flags, session); });
+  command.add_flag("--exit-code", flags->exit_code, "End with 1 where the models differ",
+                   ValueKind::kCaller);
+  command.add_output("--report", flags->report, "report.json",
+                     "Write the difference as JSON to this file");
+  add_threads(command, flags->settings.threads, "Threads (0: every core, at most 8)");
+  command.add_flag("--json", flags->json, "The difference as one JSON document");
+  command.runs(session, [&session, flags] { return run_diff(*flags, session); });
 }
 
 }  // namespace vindex::apps

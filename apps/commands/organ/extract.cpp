@@ -138,10 +138,10 @@ Ending run_extract(const ExtractFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_organ_extract(CLI::App& organ, Session& session) {
+void add_organ_extract(Command& organ, Session& session) {
   auto options = std::make_shared<ExtractFlags>();
   organ::ExtractSettings& settings = options->settings;
-  CLI::App* verb = organ.add_subcommand(
+  Command& command = organ.add_command(
       "extract",
       "Split models: a valid GGUF for each tensor, and a manifest\n\n"
       "Examples:\n  vindex organ extract model.gguf -o organs\n"
@@ -150,26 +150,28 @@ void add_organ_extract(CLI::App& organ, Session& session) {
       "  vindex organ extract A.gguf B.gguf C.gguf -o fleet    each in fleet/NAME\n"
       "  vindex organ extract --fleet MODELS -o fleet    the same command resumes\n"
       "`vindex organ assemble organs -o again.gguf` gives back the same bytes.");
-  verb->add_option("model", options->models, "GGUF files, splits or folders; or safetensors");
-  verb->add_option("--fleet", options->fleet, "Every model at or below these folders");
-  verb->add_option("-o,--output", settings.output,
-                   "Folder to create; of several models one that gets a folder for each, and "
-                   "dissection_report.json")
+  command.add_input("model", options->models, "GGUF files, splits or folders; or safetensors");
+  command.add_input("--fleet", options->fleet, "Every model at or below these folders");
+  command
+      .add_output("-o,--output", settings.output, "organs",
+                  "Folder to create; of several models one that gets a folder for each, and "
+                  "dissection_report.json")
       ->required();
-  verb->add_flag("--by-reference", settings.by_reference,
-                 "Copy nothing: the manifest says where the bytes lie");
-  verb->add_flag("--digests", settings.digests,
-                 "With --by-reference: digest every tensor (reads all of it); copies always have "
-                 "digests");
-  verb->add_option("--type", settings.types,
-                   "Classes: skeleton, organ (feed-forward, with router), ffn (without it), embed, "
-                   "norm, adapter, router, other, all");
-  add_layers(*verb, settings.layers, "Blocks, for example 0,1,5-20 (-1: what is in no block)");
-  verb->add_option("--threads", settings.threads, "Threads that copy (0: by the machine)")
+  command.add_flag("--by-reference", settings.by_reference,
+                   "Copy nothing: the manifest says where the bytes lie");
+  command.add_flag("--digests", settings.digests,
+                   "With --by-reference: digest every tensor (reads all of it); copies always have "
+                   "digests");
+  command.add_value(
+      "--type", settings.types,
+      "Classes: skeleton, organ (feed-forward, with router), ffn (without it), embed, "
+      "norm, adapter, router, other, all");
+  add_layers(command, settings.layers, "Blocks, for example 0,1,5-20 (-1: what is in no block)");
+  command.add_value("--threads", settings.threads, "Threads that copy (0: by the machine)")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  verb->add_flag("--json", options->json, "Report as one JSON document");
-  on_choice(*verb, session, [&session, options] { return run_extract(*options, session); });
+  command.add_flag("--json", options->json, "Report as one JSON document");
+  command.runs(session, [&session, options] { return run_extract(*options, session); });
 }
 
 }  // namespace vindex::apps

@@ -3,13 +3,13 @@
 
 #include "organ.hpp"
 
-#include "apps/console/report_file.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/options/values.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
+#include "apps/reporting/report_file.hpp"
 
 #include <fmt/format.h>
 
@@ -72,10 +72,10 @@ Ending run_graft(const GraftFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_organ_graft(CLI::App& organ, Session& session) {
+void add_organ_graft(Command& organ, Session& session) {
   auto flags = std::make_shared<GraftFlags>();
   organ::GraftSettings& settings = flags->settings;
-  CLI::App* verb = organ.add_subcommand(
+  Command& command = organ.add_command(
       "graft",
       "Replace tensors of a host model by those of a donor, unchanged\n\n"
       "Examples:\n"
@@ -87,34 +87,38 @@ void add_organ_graft(CLI::App& organ, Session& session) {
       "  vindex organ graft --source organs-a --target organs-b -o organs-c --type ffn\n"
       "The result is the host (target) everywhere, metadata and tokenizer too, except for "
       "the tensors of the classes in --type and the donor's blocks in --layers.");
-  verb->add_option("--source", settings.donor,
-                   "The donor: a GGUF file, its first split, or an extracted folder")
+  command
+      .add_input("--source", settings.donor,
+                 "The donor: a GGUF file, its first split, or an extracted folder")
       ->required();
-  verb->add_option("--target", settings.host, "The host: the same kinds")->required();
-  verb->add_option("-o,--output", settings.output,
-                   "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
-                   "where the host is one and it does not end in .gguf");
-  verb->add_option("--type", settings.types,
-                   "Classes: organ (feed-forward and its router), ffn (without router), skeleton "
-                   "(attention), embed, norm, router, adapter, other, all")
+  command.add_input("--target", settings.host, "The host: the same kinds")->required();
+  command.add_output("-o,--output", settings.output, "grafted.gguf",
+                     "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
+                     "where the host is one and it does not end in .gguf");
+  command
+      .add_value("--type", settings.types,
+                 "Classes: organ (feed-forward and its router), ffn (without router), skeleton "
+                 "(attention), embed, norm, router, adapter, other, all")
       ->capture_default_str();
-  add_layers(*verb, settings.layers,
+  add_layers(command, settings.layers,
              "Blocks of the donor, for example 5-20,24 (-1: what is in no block); without it "
              "and --map all");
-  verb->add_option("--map", settings.map,
-                   "Blocks of the donor beside blocks of the host: 5-20:8-23, several with commas");
-  verb->add_flag("--allow-missing", settings.allow_missing,
-                 "Leave out what only one of the models has");
-  add_accept_findings(*verb, settings.force,
+  command.add_value(
+      "--map", settings.map,
+      "Blocks of the donor beside blocks of the host: 5-20:8-23, several with commas");
+  command.add_flag("--allow-missing", settings.allow_missing,
+                   "Leave out what only one of the models has");
+  add_accept_findings(command, settings.force,
                       "Write in spite of errors that are not of shapes or missing tensors");
-  verb->add_flag("--dry-run", settings.dry_run, "Check, and write nothing");
-  verb->add_option("--name", settings.name, "general.name of the result");
-  verb->add_option("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
-  add_force(*verb, settings.replace, "Replace a file that is there");
-  verb->add_option("--report", flags->report, "Write the report as JSON to this file");
-  add_threads(*verb, settings.threads, "Threads (0: every core, at most 8)");
-  verb->add_flag("--json", flags->json, "The report as one JSON document");
-  on_choice(*verb, session, [&session, flags] { return run_graft(*flags, session); });
+  command.add_flag("--dry-run", settings.dry_run, "Check, and write nothing");
+  command.add_value("--name", settings.name, "general.name of the result");
+  command.add_value("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
+  add_force(command, settings.replace, "Replace a file that is there");
+  command.add_output("--report", flags->report, "report.json",
+                     "Write the report as JSON to this file");
+  add_threads(command, settings.threads, "Threads (0: every core, at most 8)");
+  command.add_flag("--json", flags->json, "The report as one JSON document");
+  command.runs(session, [&session, flags] { return run_graft(*flags, session); });
 }
 
 }  // namespace vindex::apps

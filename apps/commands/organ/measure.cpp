@@ -1,10 +1,10 @@
 // The command organ measure: theta of one model or of a fleet, with the reports.
 #include "organ.hpp"
 
-#include "apps/console/console_reporter.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/process/session.hpp"
+#include "apps/reporting/console_reporter.hpp"
 #include "core/path_kind.hpp"
 #include "engine/job_runner.hpp"
 #include "fleet/measure_fleet.hpp"
@@ -190,24 +190,26 @@ Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session)
 
 }  // namespace
 
-void add_organ_measure(CLI::App& organ, Session& session) {
+void add_organ_measure(Command& organ, Session& session) {
   auto flags = std::make_shared<OrganMeasureFlags>();
-  CLI::App* verb = organ.add_subcommand(
+  Command& command = organ.add_command(
       "measure",
       "Theta of every tensor: the distance of a matrix from its noise\n\n"
       "Examples:\n  vindex organ measure model.gguf -o OUT          results and reports in OUT\n"
       "  vindex organ measure model.gguf -o model.h5     the results file alone\n"
       "  vindex organ measure --fleet MODELS -o OUT      every model in MODELS, ranked\n"
       "The same command again resumes.");
-  verb->add_option("model", flags->models, "Model folders or files");
-  verb->add_option("--fleet", flags->fleet, "Every model at or below these folders");
-  verb->add_option("-o,--output", flags->output,
-                   "Folder of results and reports, or a results file ending in .h5")
+  command.add_input("model", flags->models, "Model folders or files");
+  command.add_input("--fleet", flags->fleet, "Every model at or below these folders");
+  command
+      .add_output("-o,--output", flags->output, "{inputs}.h5",
+                  "Folder of results and reports, or a results file ending in .h5")
       ->required();
-  verb->add_option("--report", flags->report, "Folder of the reports, beside an output in .h5");
-  add_measure_flags(*verb, flags->measure);
-  add_run_flags(*verb, flags->measure, "The ranking as one JSON document");
-  on_choice(*verb, session, [&session, flags] { return run_organ_measure(*flags, session); });
+  command.add_output("--report", flags->report, "reports",
+                     "Folder of the reports, beside an output in .h5");
+  add_measure_flags(command, flags->measure);
+  add_run_flags(command, flags->measure, "The ranking as one JSON document");
+  command.runs(session, [&session, flags] { return run_organ_measure(*flags, session); });
 }
 
 }  // namespace vindex::apps

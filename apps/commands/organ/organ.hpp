@@ -1,20 +1,20 @@
-// Owns what the verbs below `vindex organ` share.
+// Owns what the commands below `vindex organ` share.
 #pragma once
 
-#include "apps/process/session.hpp"
+#include "apps/options/command.hpp"
 
 #include <cstdint>
 #include <string>
 
 namespace vindex::apps {
 
-void add_organ_extract(CLI::App& organ, Session& session);
-void add_organ_measure(CLI::App& organ, Session& session);
-void add_organ_purify(CLI::App& organ, Session& session);
-void add_organ_graft(CLI::App& organ, Session& session);
-void add_organ_assemble(CLI::App& organ, Session& session);
-void add_organ_verify(CLI::App& organ, Session& session);
-void add_organ_diff(CLI::App& organ, Session& session);
+void add_organ_extract(Command& organ, Session& session);
+void add_organ_measure(Command& organ, Session& session);
+void add_organ_purify(Command& organ, Session& session);
+void add_organ_graft(Command& organ, Session& session);
+void add_organ_assemble(Command& organ, Session& session);
+void add_organ_verify(Command& organ, Session& session);
+void add_organ_diff(Command& organ, Session& session);
 
 /// "1.2 GiB in 0.8 s, 1500 MB/s".
 std::string rate_text(std::uint64_t bytes, double seconds);

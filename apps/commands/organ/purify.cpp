@@ -3,14 +3,14 @@
 
 #include "organ.hpp"
 
-#include "apps/console/console_reporter.hpp"
-#include "apps/console/report_file.hpp"
 #include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/options/values.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
+#include "apps/reporting/console_reporter.hpp"
+#include "apps/reporting/report_file.hpp"
 #include "core/atomic_file.hpp"
 
 #include <fmt/format.h>
@@ -136,13 +136,13 @@ Ending run_purify(const PurifyFlags& flags, const Session& session) {
 
 }  // namespace
 
-void add_organ_purify(CLI::App& organ, Session& session) {
+void add_organ_purify(Command& organ, Session& session) {
   auto flags = std::make_shared<PurifyFlags>();
   std::vector<std::string> methods;
   for (int i = 0; i < static_cast<int>(purify::PurifyMethod::kCount); ++i) {
     methods.emplace_back(purify::method_name(static_cast<purify::PurifyMethod>(i)));
   }
-  CLI::App* verb = organ.add_subcommand(
+  Command& command = organ.add_command(
       "purify",
       "Remove the noise of matrices, where the gate finds any\n\n"
       "Examples:\n  vindex organ purify MODEL.gguf --dry-run\n"
@@ -154,47 +154,50 @@ void add_organ_purify(CLI::App& organ, Session& session) {
       "A matrix is changed where its bulk is noise (KS < 0.10), singular values stand out of it, "
       "and at most --cap of its energy would be removed. Everything else keeps its bytes. Only "
       "perplexity shows whether a change helps.");
-  verb->add_option("model", flags->model,
-                   "GGUF: a file, a split, a folder of either; an extracted folder")
+  command
+      .add_input("model", flags->model,
+                 "GGUF: a file, a split, a folder of either; an extracted folder")
       ->required();
-  verb->add_option("-o,--output", flags->output,
-                   "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
-                   "where the model is one and it does not end in .gguf");
-  verb->add_option("--method", flags->method, "How")
+  command.add_output("-o,--output", flags->output, "purified.gguf",
+                     "GGUF file to write; a folder of organs where it ends in / or is a folder, or "
+                     "where the model is one and it does not end in .gguf");
+  command.add_value("--method", flags->method, "How")
       ->check(CLI::IsMember(methods))
       ->capture_default_str();
-  add_number(*verb, "--rho", flags->rho,
+  add_number(command, "--rho", flags->rho,
              "fft: share of the energy that stays (0.95); laser: share of the rank (0.1)",
              {0.0, 1.0});
-  add_number(*verb, "--rate", flags->rate, "laser: rho = 1 - rate / 10", {0.0, 10.0});
-  verb->add_option("--type", flags->types,
-                   "Classes: organ, ffn, skeleton, other; several with commas (all of them)");
-  verb->add_option("--include", flags->include, "Also embed, router, adapter");
-  add_layers(*verb, flags->layers, "Blocks, for example 0,1,15-20");
-  verb->add_option("--tensors", flags->tensors, "Regular expression for the whole tensor name");
-  verb->add_option("--out-type", flags->out_type,
-                   "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
+  add_number(command, "--rate", flags->rate, "laser: rho = 1 - rate / 10", {0.0, 10.0});
+  command.add_value("--type", flags->types,
+                    "Classes: organ, ffn, skeleton, other; several with commas (all of them)");
+  command.add_value("--include", flags->include, "Also embed, router, adapter");
+  add_layers(command, flags->layers, "Blocks, for example 0,1,15-20");
+  command.add_value("--tensors", flags->tensors, "Regular expression for the whole tensor name");
+  command
+      .add_value("--out-type", flags->out_type,
+                 "Type of changed tensors: same, F32, F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0")
       ->capture_default_str();
-  add_number(*verb, "--cap", flags->cap, "Maximum share of the energy that may be removed",
+  add_number(command, "--cap", flags->cap, "Maximum share of the energy that may be removed",
              {0.0, 1.0})
       ->capture_default_str();
-  add_accept_findings(*verb, flags->force, "Purify what the gate refuses, too");
-  verb->add_option("--factors", flags->factors,
-                   "Write low-rank pairs NAME.a, NAME.b as safetensors: W' = b a");
-  verb->add_option("--factor-type", flags->factor_type, "Of the pairs")
+  add_accept_findings(command, flags->force, "Purify what the gate refuses, too");
+  command.add_output("--factors", flags->factors, "factors.safetensors",
+                     "Write low-rank pairs NAME.a, NAME.b as safetensors: W' = b a");
+  command.add_value("--factor-type", flags->factor_type, "Of the pairs")
       ->check(CLI::IsMember({"F32", "F16", "BF16"}))
       ->capture_default_str();
-  verb->add_flag("--dry-run", flags->dry_run, "Judge, and write nothing");
-  verb->add_option("--shards", flags->shards,
-                   "Write files of at most this size: 2GiB, 500MB; none: one file");
-  add_force(*verb, flags->replace);
-  verb->add_option("--report", flags->report, "Write the report as JSON to this file");
-  add_backend_flags(*verb, flags->backend, "auto, cpu, cuda", "CUDA device");
-  add_threads(*verb, flags->threads, "Workers (0: every core)");
-  add_ram_budget(*verb, flags->ram_budget);
-  verb->add_flag("--json", flags->json, "The report as one JSON document");
-  add_config(*verb);
-  on_choice(*verb, session, [&session, flags] { return run_purify(*flags, session); });
+  command.add_flag("--dry-run", flags->dry_run, "Judge, and write nothing");
+  command.add_value("--shards", flags->shards,
+                    "Write files of at most this size: 2GiB, 500MB; none: one file");
+  add_force(command, flags->replace);
+  command.add_output("--report", flags->report, "report.json",
+                     "Write the report as JSON to this file");
+  add_backend_flags(command, flags->backend, "auto, cpu, cuda", "CUDA device");
+  add_threads(command, flags->threads, "Workers (0: every core)");
+  add_ram_budget(command, flags->ram_budget);
+  command.add_flag("--json", flags->json, "The report as one JSON document");
+  add_config(command);
+  command.runs(session, [&session, flags] { return run_purify(*flags, session); });
 }
 
 }  // namespace vindex::apps

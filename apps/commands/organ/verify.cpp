@@ -75,30 +75,31 @@ Ending run_verify(const organ::VerifySettings& given, const Session& session, bo
 
 }  // namespace
 
-void add_organ_verify(CLI::App& organ, Session& session) {
+void add_organ_verify(Command& organ, Session& session) {
   struct Options {
     organ::VerifySettings settings;
     bool json = false;
   };
   auto options = std::make_shared<Options>();
   organ::VerifySettings& settings = options->settings;
-  CLI::App* verb =
-      organ.add_subcommand("verify",
-                           "Check a GGUF model by the rules of its loaders\n\n"
-                           "Examples:\n  vindex organ verify model.gguf\n"
-                           "  vindex organ verify model-00001-of-00005.gguf --check-tensors\n"
-                           "  vindex organ verify downloads/ --json\n"
-                           "Exit code 65 where there are errors, 0 for warnings and notes alone.");
-  verb->add_option("path", settings.path, "GGUF file, split, folder, or extracted folder")
+  Command& command =
+      organ.add_command("verify",
+                        "Check a GGUF model by the rules of its loaders\n\n"
+                        "Examples:\n  vindex organ verify model.gguf\n"
+                        "  vindex organ verify model-00001-of-00005.gguf --check-tensors\n"
+                        "  vindex organ verify downloads/ --json\n"
+                        "Exit code 65 where there are errors, 0 for warnings and notes alone.");
+  command.add_input("path", settings.path, "GGUF file, split, folder, or extracted folder")
       ->required();
-  verb->add_flag("--check-tensors", settings.check_tensors,
-                 "Decode every tensor: NaN, infinite weights, scales that are not finite");
-  verb->add_option("--threads", settings.threads, "Threads that decode (0: by the machine)")
+  command.add_flag("--check-tensors", settings.check_tensors,
+                   "Decode every tensor: NaN, infinite weights, scales that are not finite");
+  command.add_value("--threads", settings.threads, "Threads that decode (0: by the machine)")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
-  verb->add_flag("--json", options->json, "Findings as one JSON document");
-  on_choice(*verb, session,
-            [&session, options] { return run_verify(options->settings, session, options->json); });
+  command.add_flag("--json", options->json, "Findings as one JSON document");
+  command.runs(session, [&session, options] {
+    return run_verify(options->settings, session, options->json);
+  });
 }
 
 }  // namespace vindex::apps

@@ -1,4 +1,4 @@
-// Owns how verbs talk while they work, and how those end whose rows are cells (experts, cka,
+// Owns how commands talk while they work, and how those end whose rows are cells (experts, cka,
 // activations, routing).
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace vindex::apps {
 
-/// How the verb ends whose job wrote `output`: what a stop left, or the first row that failed.
+/// How the command ends whose job wrote `output`: what a stop left, or the first row that failed.
 /// `noun` says what the rows are.
 Ending ending_of(const std::string& output, const engine::RunOutcome& outcome, const char* noun);
 

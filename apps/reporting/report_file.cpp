@@ -1,8 +1,7 @@
 // Owns refusing a place for a report, and writing the report there.
 #include "report_file.hpp"
 
-#include "terminal.hpp"
-
+#include "apps/console/terminal.hpp"
 #include "apps/process/session.hpp"
 #include "core/output_target.hpp"
 #include "core/path_kind.hpp"

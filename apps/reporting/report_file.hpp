@@ -1,4 +1,4 @@
-// Owns how a verb reports: --report, a JSON document of one schema, beside what is printed.
+// Owns how a command reports: --report, a JSON document of one schema, beside what is printed.
 #pragma once
 
 #include "apps/process/session.hpp"
@@ -30,7 +30,7 @@ class ReportFile {
               const std::function<std::string(std::size_t columns)>& text) const;
 
  private:
-  /// Again before it is written: other outputs of the verb may have come there.
+  /// Again before it is written: other outputs of the command may have come there.
   void require_place() const;
 
   std::string path_;

@@ -1,8 +1,7 @@
-// Owns the hooks that a run calls, and the summary, the reason and the last lines of a verb that
+// Owns the hooks that a run calls, and the summary, the reason and the last lines of a command that
 // ran.
 
-#include "terminal.hpp"
-
+#include "apps/console/terminal.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
