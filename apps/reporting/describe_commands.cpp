@@ -99,7 +99,7 @@ void add_options(const Command& command, Json& options, Json& positionals) {
 /// Calls `see` with every command that does something by itself, and its name "organ.extract".
 void for_each_command(const Command& parent, const std::string& before,
                       const std::function<void(const Command&, const std::string&)>& see) {
-  for (const CLI::App* app : commands_of(parent)) {
+  for (const CLI::App* app : parent.get_subcommands([](const CLI::App* /*app*/) { return true; })) {
     const auto& command = dynamic_cast<const Command&>(*app);
     const std::string name = before + command.get_name();
     if (commands_of(command).empty()) {

@@ -9,14 +9,14 @@
 
 namespace vindex::apps {
 
-/// Every command of `program` that its help lists, one JSON document:
+/// Every command of `program`, one JSON document:
 ///   {"schema": "vindex-commands/1", "version": "0.1.0", "commands": {"measure": {"description":
 ///   ..., "positionals": [...], "options": [...]}}}
 /// A command of a command is named "organ.extract". Positionals and options have
 ///   {"name": "--layers", "aliases": ["--layer"], "kind": "value" (kind_name()), "type": "text",
 ///   "required", "many", "choices": [...], "minimum", "maximum", "default", "description"}
 /// "type": flag, text, integer or number; bounds where there are any; "file" of an output
-/// (Command::add_output). Help and what is hidden in it are left out, the options of the program
+/// (Command::add_output). Help and options that it hides are left out, the options of the program
 /// itself stand with every command.
 std::string describe_commands(const Command& program);
 

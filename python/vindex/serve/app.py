@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Match
 from vindex import _program
 from vindex.serve.context import Context
 from vindex.serve.guard import Guard
-from vindex.serve.jobs import commands as verbs
+from vindex.serve.jobs import commands
 from vindex.serve.jobs.inputs import Inputs
 from vindex.serve.jobs.queue import Jobs
 from vindex.serve.metrics import Metrics
@@ -47,12 +47,12 @@ def package_version() -> str:
 def context(settings: Settings) -> Context:
     """Everything behind the routes. Raises vindex.Error where there is no program."""
     program = _program.path()
-    table = verbs.table(_program.commands())
+    table = commands.table(_program.commands())
     jobs = Jobs(settings, program, table)
     return Context(
         settings=settings,
         version=package_version(),
-        verbs=table,
+        commands=table,
         jobs=jobs,
         models=Models(settings, program),
         inputs=Inputs(settings, jobs),

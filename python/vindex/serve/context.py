@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from vindex.serve.jobs.commands import Verb
+from vindex.serve.jobs.commands import Command
 from vindex.serve.jobs.inputs import Inputs
 from vindex.serve.jobs.queue import Jobs
 from vindex.serve.metrics import Metrics
@@ -55,7 +55,7 @@ class Context:
 
     settings: Settings
     version: str
-    verbs: Mapping[str, Verb]
+    commands: Mapping[str, Command]
     jobs: Jobs
     models: Models
     inputs: Inputs

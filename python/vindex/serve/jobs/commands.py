@@ -1,14 +1,12 @@
 """Which commands a client may run, with which options, and as what.
 
-Commands, their arguments and options are those that the program describes itself; this table only
-says which of them name something that a client must not name freely. An option that is in neither
-list of this file and that takes text is still plain: it is a value, never a path, and
-`test_verbs.py` fails for an option that nobody has looked at.
+Commands, their arguments and options are those that the program describes (`vindex commands
+--json`), and so is the kind of each value. Here stands what a kind means to a client: which it
+gives as it is, which as an identifier, which the server decides.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -20,58 +18,41 @@ OUT = "out"
 
 
 class Kind(Enum):
-    """What a value is."""
+    """What a value is, in the program's words."""
 
-    PLAIN = "a value of the program's own"
-    INPUT = "identifier of a model or file, or job:ID[/NAME] for an output of a job"
-    RESULT = "identifier of a job with a results file"
-    PARTS = "identifier of a job that left parts (--worker)"
-    DIRECTION = "feature F, singular I, or an input"
-    BUDGET = "a size, at most this server's share of a job"
-    OUTPUT = "true or false: whether it is written; the server names the file"
-    REFUSED = "not for clients"
+    VALUE = "value"
+    INPUT = "input"
+    RESULTS = "results"
+    PARTS = "parts"
+    DIRECTION = "direction"
+    BUDGET = "budget"
+    DEVICES = "devices"
+    SHARE = "share"
+    OUTPUT = "output"
+    CALLER = "caller"
 
 
-POSITIONALS = {
-    "MODEL": Kind.INPUT, "A": Kind.INPUT, "B": Kind.INPUT, "DUMP": Kind.INPUT,
-    "INPUT": Kind.INPUT, "PATH": Kind.INPUT, "FILE": Kind.RESULT, "FILES": Kind.RESULT,
-    "RESULTS": Kind.RESULT, "PARTS": Kind.PARTS, "SPEC": Kind.PLAIN,
-}  # fmt: skip
-
-OPTIONS = {
-    **dict.fromkeys(
-        ["against", "against-config", "covariance", "fleet", "ids", "imatrix", "key", "keys",
-         "model", "model-config", "model-config-a", "model-config-b", "patch", "probe", "queries",
-         "source", "target", "tokenizer", "value", "values", "vector"],
-        Kind.INPUT,
-    ),
-    **dict.fromkeys(["activations", "cka", "routing", "spectra-a", "spectra-b"], Kind.RESULT),
-    **dict.fromkeys(
-        ["output", "report", "save-patch", "factors", "statistics", "store"], Kind.OUTPUT
-    ),
-    "direction": Kind.DIRECTION,
-    "ram-budget": Kind.BUDGET,
-}  # fmt: skip
-
-REFUSED = {
-    "claim": "shares of one output; a job has an output of its own",
-    "config": "a file of flags would pass this list",
-    "disk-budget": "models are local",
-    "disk-folder": "outputs stay in the job's folder",
-    "exit-code": "an exit code other than 0 is a failed job",
-    "folder": "outputs stay in the job's folder",
-    "help": "see /openapi.json",
-    "progress": "events show it",
-    "quiet": "events show it",
-}
-
-PATTERNS = {
-    "device": r"^(all|[0-9]{1,3}(,[0-9]{1,3}){0,63})$",
-    "worker": r"^[0-9]{1,9}/[0-9]{1,9}$",
-    "ram-budget": r"^[0-9]{1,15}(\.[0-9]{1,6})?([kKmMgGtT]i?)?[bB]?$",
-    "direction": r"^[^\x00-\x1f\x7f]{1,1024}$",
+ABOUT = {
+    Kind.VALUE: "a value of the program's own",
+    Kind.INPUT: "identifier of a model or file, or job:ID[/NAME] for an output of a job",
+    Kind.RESULTS: "identifier of a job with a results file",
+    Kind.PARTS: "identifier of a job that left parts (--worker)",
+    Kind.DIRECTION: "feature F, singular I, or an input",
+    Kind.BUDGET: "a size, at most this server's share of a job",
+    Kind.DEVICES: "all, or numbers of devices",
+    Kind.SHARE: "i/n",
+    Kind.OUTPUT: "true or false: whether it is written; the server names the file",
+    Kind.CALLER: "a matter of the process that calls, which is the server",
 }
 TEXT_PATTERN = r"^[^\x00-\x1f\x7f]{1,4096}$"
+_PATTERNS = {
+    Kind.RESULTS: f"^{JOB_ID}$",
+    Kind.PARTS: f"^{JOB_ID}$",
+    Kind.DEVICES: r"^(all|[0-9]{1,3}(,[0-9]{1,3}){0,63})$",
+    Kind.SHARE: r"^[0-9]{1,9}/[0-9]{1,9}$",
+    Kind.BUDGET: r"^[0-9]{1,15}(\.[0-9]{1,6})?([kKmMgGtT]i?)?[bB]?$",
+    Kind.DIRECTION: r"^[^\x00-\x1f\x7f]{1,1024}$",
+}
 MAX_LIST = 1000
 
 # Written by the Python package, not by the program.
@@ -80,44 +61,42 @@ PYTHON_FORMATS = ("parquet", "arrow")
 
 @dataclass(frozen=True)
 class Option:
-    """One option or argument as a client may give it."""
+    """One option or argument as a client may give it.
+
+    Attributes:
+        type: "flag", "text", "integer" or "number".
+        file: of an output, what to call it.
+        is_main: whether it is the output that the command is for.
+    """
 
     name: str
     kind: Kind
+    type: str
     required: bool
     many: bool
-    takes_value: bool
     choices: tuple[str, ...]
-    values: str
+    minimum: float | None
+    maximum: float | None
+    file: str
+    is_main: bool
     description: str
 
     def one(self) -> dict[str, Any]:
         """JSON schema of one value."""
-        if self.kind is Kind.OUTPUT or not self.takes_value:
+        if self.kind is Kind.OUTPUT or self.type == "flag":
             return {"type": "boolean"}
-        if self.kind in (Kind.RESULT, Kind.PARTS):
-            return {"type": "string", "pattern": f"^{JOB_ID}$"}
-        if self.kind is not Kind.PLAIN:
-            return {"type": "string", "pattern": PATTERNS.get(self.name, TEXT_PATTERN)}
         if self.choices:
             return {"type": "string", "enum": list(self.choices)}
-        numeric = re.match(r"U?INT|NUMBER", self.values)
-        if numeric is None:
-            pattern = PATTERNS.get(self.name, TEXT_PATTERN)
-            if re.fullmatch(pattern, "0") is None:
-                return {"type": "string", "pattern": pattern}
-            return {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer"}]}
-        limits = re.search(r"in \[(-?[0-9.]+) - (-?[0-9.]+)\]", self.values)
-        result: dict[str, Any] = {"type": "number" if numeric[0] == "NUMBER" else "integer"}
-        if limits is not None:
-            result |= {"minimum": float(limits[1]), "maximum": float(limits[2])}
-        elif "POSITIVE" in self.values:
-            result |= {"minimum": 1, "maximum": 2**31 - 1}
-        else:
-            result |= {"minimum": 0 if numeric[0] == "UINT" else -(2**31), "maximum": 2**31 - 1}
-        if result["type"] == "integer":
-            result |= {key: int(result[key]) for key in ("minimum", "maximum")}
-        return result
+        if self.type == "text":
+            text = {"type": "string", "pattern": _PATTERNS.get(self.kind, TEXT_PATTERN)}
+            takes_numbers = self.kind in (Kind.VALUE, Kind.DEVICES)
+            return {"anyOf": [text, {"type": "integer"}]} if takes_numbers else text
+        least, most = -(2**31), 2**31 - 1
+        return {
+            "type": self.type,
+            "minimum": least if self.minimum is None else self.minimum,
+            "maximum": most if self.maximum is None else self.maximum,
+        }
 
     def schema(self) -> dict[str, Any]:
         """JSON schema of what a client gives."""
@@ -128,15 +107,15 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Verb:
+class Command:
     """One command.
 
     Attributes:
         name: with a dot before a subcommand, "organ.extract".
         subject: the argument that a request names as `model`, if the command has one.
         arguments: all positional ones, `subject` first.
-        options: by name, without the refused ones.
-        tells_progress: whether it has `--progress`.
+        options: by name, without those that the server decides.
+        decided: names of those.
     """
 
     name: str
@@ -144,7 +123,7 @@ class Verb:
     subject: Option | None
     arguments: tuple[Option, ...]
     options: Mapping[str, Option]
-    tells_progress: bool
+    decided: frozenset[str]
 
     @property
     def resumes(self) -> bool:
@@ -192,51 +171,39 @@ class Verb:
         }
 
 
-def _option(described: Mapping[str, Any], kind: Kind, choices: tuple[str, ...]) -> Option:
+def _option(described: Mapping[str, Any], kind: Kind, further: tuple[str, ...] = ()) -> Option:
+    choices = [str(choice) for choice in described["choices"]]
     return Option(
         name=str(described["name"]).lstrip("-").lower(),
         kind=kind,
-        required=bool(described.get("required", False)),
-        many=bool(described.get("many", False)),
-        takes_value=bool(described.get("takes_value", True)),
-        choices=choices,
-        values=str(described.get("values", "TEXT")),
-        description=str(described.get("description", "")),
+        type=str(described["type"]),
+        required=bool(described["required"]),
+        many=bool(described["many"]),
+        choices=tuple(dict.fromkeys([*choices, *further])),
+        minimum=described.get("minimum"),
+        maximum=described.get("maximum"),
+        file=str(described.get("file", "")),
+        is_main="-o" in described.get("aliases", ()),
+        description=str(described["description"]),
     )
 
 
-def kind_of(verb: str, described: Mapping[str, Any]) -> Kind:
-    """Kind of an option that the program describes."""
-    name = str(described["name"]).lstrip("-")
-    if name in REFUSED:
-        return Kind.REFUSED
-    # `--model` of bench names what it measures, `--values` numbers of memit: both are inputs.
-    return OPTIONS.get(name, Kind.PLAIN) if described.get("takes_value", True) else Kind.PLAIN
-
-
-def table(commands: Mapping[str, Any]) -> dict[str, Verb]:
+def table(commands: Mapping[str, Any]) -> dict[str, Command]:
     """Every command that a client may run, from what the program describes."""
-    result: dict[str, Verb] = {}
+    result: dict[str, Command] = {}
     for name, described in commands.items():
-        kinds = [POSITIONALS.get(item["name"]) for item in described["positionals"]]
-        if None in kinds or name == "serve":
-            continue
-        arguments = tuple(
-            _option(item, kind, ())
-            for item, kind in zip(described["positionals"], kinds, strict=True)
-            if kind is not None
-        )
+        arguments = [_option(item, Kind(item["kind"])) for item in described["positionals"]]
         options: dict[str, Option] = {}
+        decided = []
         for item in described["options"]:
-            kind = kind_of(name, item)
-            if kind is Kind.REFUSED:
-                continue
-            choices = tuple(str(choice) for choice in item.get("choices", []))
-            if name == "export" and item["name"] == "--format":
-                choices = (*choices, *(f for f in PYTHON_FORMATS if f not in choices))
-            options[item["name"].lstrip("-")] = _option(item, kind, choices)
-        subject = next((option for option in arguments if option.kind is not Kind.PLAIN), None)
-        progress = any(item["name"] == "--progress" for item in described["options"])
-        about = str(described.get("description", ""))
-        result[name] = Verb(name, about, subject, arguments, options, progress)
+            kind = Kind(item["kind"])
+            further = PYTHON_FORMATS if (name, item["name"]) == ("export", "--format") else ()
+            option = _option(item, kind, further)
+            if kind is Kind.CALLER:
+                decided.append(option.name)
+            else:
+                options[option.name] = option
+        subject = next((option for option in arguments if option.kind is not Kind.VALUE), None)
+        about = str(described["description"])
+        result[name] = Command(name, about, subject, tuple(arguments), options, frozenset(decided))
     return result

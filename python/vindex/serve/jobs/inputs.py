@@ -39,11 +39,11 @@ class Inputs:
         name = result_name(job)
         if name is None:
             raise not_found("results file")
-        there = (job.out / name).is_file() and kind is Kind.RESULT
+        there = (job.out / name).is_file() and kind is Kind.RESULTS
         parts = (job.out / f"{name}.parts").is_dir()
         if kind is Kind.PARTS and parts:
             return f"../{job.id}/{OUT}/{name}.parts"
-        if there or (kind is Kind.RESULT and parts):
+        if there or (kind is Kind.RESULTS and parts):
             return f"../{job.id}/{OUT}/{name}"
         raise not_found("results file")
 

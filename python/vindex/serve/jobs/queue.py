@@ -25,7 +25,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vindex.serve.jobs import processes, records, supervise
-from vindex.serve.jobs.commands import JOB_ID, OUT, Verb
+from vindex.serve.jobs.commands import JOB_ID, OUT, Command
 from vindex.serve.jobs.records import CANCELLED, DONE, FAILED, LOST, QUEUED, RUNNING, Job, State
 from vindex.serve.jobs.requests import Request
 from vindex.serve.problems import Problem, error_of_exit, not_found, redact
@@ -54,11 +54,11 @@ class Jobs:
     """
 
     def __init__(
-        self, settings: Settings, program: str, verbs: Mapping[str, Verb], start: bool = True
+        self, settings: Settings, program: str, commands: Mapping[str, Command], start: bool = True
     ) -> None:
         self._settings = settings
         self._program = program
-        self._verbs = verbs
+        self._commands = commands
         self._folder = settings.work / "jobs"
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
@@ -361,8 +361,8 @@ class Jobs:
             )
 
     def _resumes(self, job: Job) -> bool:
-        verb = self._verbs.get(job.request.verb)
-        return verb is not None and verb.resumes
+        command = self._commands.get(job.request.verb)
+        return command is not None and command.resumes
 
     def _tell(self, job: Job) -> None:
         """SIGTERM, once, to the supervisor of a job that shall end.

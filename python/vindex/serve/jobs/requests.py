@@ -10,25 +10,19 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vindex.serve.jobs.commands import (
+    ABOUT,
     MAX_LIST,
     OUT,
     PYTHON_FORMATS,
-    REFUSED,
     TEXT_PATTERN,
+    Command,
     Kind,
     Option,
-    Verb,
 )
 from vindex.serve.problems import Problem
 
 _TEXT = re.compile(TEXT_PATTERN)
 _DIRECTION = re.compile(r"(feature|singular) [0-9]{1,9}")
-_FORMATS = {
-    "csv": "export.csv", "json": "export.json", "parquet": "export.parquet",
-    "arrow": "export.arrow", "phase-json": "export", "gate-vectors": "export",
-    "weightwatcher": "weightwatcher.csv",
-}  # fmt: skip
-
 # What a client's identifier is as an argument of the program, with the job's folder as current.
 Locate = Callable[[Kind, str], str]
 
@@ -83,7 +77,7 @@ def _check_one(option: Option, value: Any) -> None:
     pattern = schema.get("pattern") or schema.get("anyOf", [{}])[0].get("pattern")
     if isinstance(value, str):
         if not _TEXT.fullmatch(value) or (pattern and not re.fullmatch(pattern, value)):
-            raise refuse(f"option `{name}`: {option.kind.value}, in its own spelling")
+            raise refuse(f"option `{name}`: {ABOUT[option.kind]}, in its own spelling")
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
@@ -102,7 +96,7 @@ def _word(value: Any) -> str:
 
 
 def check(
-    verbs: Mapping[str, Verb], body: Any, locate: Locate, budget: Callable[[str | None], str]
+    commands: Mapping[str, Command], body: Any, locate: Locate, budget: Callable[[str | None], str]
 ) -> Request:
     """A body of POST /v1/jobs as arguments of the program.
 
@@ -114,21 +108,21 @@ def check(
     unknown = sorted(set(body) - {"verb", "model", "options"})
     if unknown:
         raise refuse(f"unknown member `{unknown[0][:100]}`; known: verb, model, options")
-    verb = verbs.get(body["verb"]) if isinstance(body.get("verb"), str) else None
-    if verb is None:
-        raise refuse(f"`verb` is one of: {', '.join(verbs)}")
+    command = commands.get(body["verb"]) if isinstance(body.get("verb"), str) else None
+    if command is None:
+        raise refuse(f"`verb` is one of: {', '.join(commands)}")
     given = body.get("options", {})
     if not isinstance(given, dict):
         raise refuse("`options` is an object")
     options = dict(_spelled(given))
     if len(options) != len(given):
         raise refuse("an option is given twice")
-    choices = verb.choices()
+    choices = command.choices()
     for name, value in options.items():
-        if name in REFUSED:
-            raise refuse(f"option `{name}` is not for clients: {REFUSED[name]}")
+        if name in command.decided:
+            raise refuse(f"option `{name}` is not for clients: {ABOUT[Kind.CALLER]}")
         if name not in choices:
-            raise refuse(f"unknown option `{name[:100]}` of {verb.name}")
+            raise refuse(f"unknown option `{name[:100]}` of {command.name}")
         option = choices[name]
         if option.many and not (isinstance(value, list) and 1 <= len(value) <= MAX_LIST):
             raise refuse(f"option `{name}` is a list of 1 to {MAX_LIST}")
@@ -136,26 +130,26 @@ def check(
             _check_one(option, one)
     model = body.get("model")
     if model is not None:
-        if verb.subject is None:
-            raise refuse(f"{verb.name} takes no `model`")
+        if command.subject is None:
+            raise refuse(f"{command.name} takes no `model`")
         if not isinstance(model, str):
             raise refuse("`model` is a text")
-        _check_one(verb.subject, model)
+        _check_one(command.subject, model)
     elif (
-        verb.subject is not None
-        and verb.subject.required
-        and not (verb.subject.many and verb.subject.name in options)
+        command.subject is not None
+        and command.subject.required
+        and not (command.subject.many and command.subject.name in options)
     ):
-        raise refuse(f"{verb.name} needs `model`: {verb.subject.kind.value}")
+        raise refuse(f"{command.name} needs `model`: {ABOUT[command.subject.kind]}")
     for option in choices.values():
-        asked = option.required and option is not verb.subject and option.kind is not Kind.OUTPUT
+        asked = option.required and option is not command.subject and option.kind is not Kind.OUTPUT
         if asked and option.name not in options:
-            raise refuse(f"{verb.name} needs the option `{option.name}`")
-    return _arguments(verb, model, options, locate, budget)
+            raise refuse(f"{command.name} needs the option `{option.name}`")
+    return _arguments(command, model, options, locate, budget)
 
 
 def _arguments(
-    verb: Verb,
+    command: Command,
     model: str | None,
     options: dict[str, Any],
     locate: Locate,
@@ -166,84 +160,78 @@ def _arguments(
             return str(value)
         if option.kind in (Kind.INPUT, Kind.DIRECTION):
             return locate(Kind.INPUT, value)
-        if option.kind in (Kind.RESULT, Kind.PARTS):
+        if option.kind in (Kind.RESULTS, Kind.PARTS):
             return locate(option.kind, value)
         return _word(value)
 
     words: list[str] = []
-    for name, option in verb.options.items():
+    for name, option in command.options.items():
         if option.kind is Kind.BUDGET:
             words.append(f"--{name}={budget(options.get(name))}")
         if name not in options or option.kind in (Kind.OUTPUT, Kind.BUDGET):
             continue
         value = options[name]
-        if not option.takes_value:
+        if option.type == "flag":
             words += [f"--{name}"] if value else []
         else:
             values = value if option.many else [value]
             words += [f"--{name}={place(option, one)}" for one in values]
     places: list[str] = []
-    for argument in verb.arguments:
-        if argument is verb.subject and model is not None:
+    for argument in command.arguments:
+        if argument is command.subject and model is not None:
             places.append(place(argument, model))
-        if argument is not verb.subject or argument.many:
+        if argument is not command.subject or argument.many:
             value = options.get(argument.name, [])
             values = value if isinstance(value, list) else [value]
             places += [place(argument, one) for one in values]
-    output = _outputs(verb, options, places, words)
-    if verb.tells_progress:
+    output = _outputs(command, options, places, words)
+    if "progress" in command.decided:
         words.append("--progress=json")
-    by_python = verb.name == "export" and options.get("format") in PYTHON_FORMATS
-    command = (*verb.name.split("."), *words, *(["--", *places] if places else []))
-    return Request(verb.name, model, options, command, output, by_python)
+    by_python = command.name == "export" and options.get("format") in PYTHON_FORMATS
+    words = [*command.name.split("."), *words, *(["--", *places] if places else [])]
+    return Request(command.name, model, options, tuple(words), output, by_python)
 
 
 def _outputs(
-    verb: Verb, options: Mapping[str, Any], places: list[str], words: list[str]
+    command: Command, options: Mapping[str, Any], places: list[str], words: list[str]
 ) -> str | None:
     """Adds the options that name outputs, all below `OUT`; returns the main one."""
     main = None
-    for name, option in verb.options.items():
+    for name, option in command.options.items():
         if option.kind is not Kind.OUTPUT:
             continue
         by_default = name == "output" and not options.get("dry-run", False)
         if not (option.required or options.get(name, by_default)):
             continue
-        file = _main_name(verb.name, options, places) if name == "output" else {
-            "report": "reports" if verb.name == "organ.measure" else "report.json",
-            "save-patch": "patch.safetensors",
-            "factors": "factors.safetensors",
-            "statistics": "statistics.h5",
-            "store": results_name(places),
-        }[name]  # fmt: skip
+        file = _file_name(command.name, option, options, places)
         words.append(f"--{name}={OUT}/{file}")
-        if name in ("output", "store") or (name == "statistics" and main is None):
+        if option.is_main or (main is None and file.endswith(".h5")):
             main = file
     return main
 
 
-def _main_name(verb: str, options: Mapping[str, Any], places: list[str]) -> str:
-    if verb == "export":
-        return _FORMATS.get(str(options.get("format")), "export")
-    if verb == "organ.measure":
-        single = len(places) == 1 and "fleet" not in options
-        return results_name(places) if single else "measured"
-    if verb.startswith("edit."):
-        suffix = PurePosixPath(places[0]).suffix if places else ""
+def _file_name(command: str, option: Option, options: Mapping[str, Any], places: list[str]) -> str:
+    """What the program calls this output, where no value of another option calls it otherwise."""
+    suffix = PurePosixPath(places[0]).suffix if places else ""
+    if option.is_main:
+        format = str(options.get("format"))
+        if command == "export" and format == "weightwatcher":
+            return "weightwatcher.csv"
+        if command == "export" and format in ("csv", "json", *PYTHON_FORMATS):
+            return f"export.{format}"
+        if command == "organ.measure" and (len(places) != 1 or "fleet" in options):
+            return "measured"
         if options.get("as") == "lora":
             return "adapter.gguf" if suffix == ".gguf" else "adapter"
-        return f"edited{suffix}" if suffix in (".gguf", ".safetensors") else "edited"
-    return {
-        "report": "report.html", "decode": "decoded.f32", "synth": "model",
-        "organ.extract": "organs", "organ.assemble": "assembled.gguf",
-        "organ.graft": "grafted.gguf", "organ.purify": "purified.gguf", "trace": "dump",
-    }.get(verb, results_name(places))  # fmt: skip
+    return option.file.format(
+        inputs=inputs_name(places), suffix=suffix if suffix in (".gguf", ".safetensors") else ""
+    )
 
 
-def results_name(places: list[str]) -> str:
-    """Name of a results file: that of its model, or of both; people see it in reports."""
+def inputs_name(places: list[str]) -> str:
+    """What a results file is called after: its model, or both; people see it in reports."""
     stems = []
     for place in places[:2]:
         stem = re.sub(r"(\.(safetensors|gguf|h5|parts|npy))+$", "", PurePosixPath(place).name)
         stems.append(re.sub(r"[^A-Za-z0-9._-]", "_", stem).strip("._-")[:60])
-    return f"{'-'.join(dict.fromkeys(filter(None, stems))) or 'result'}.h5"
+    return "-".join(dict.fromkeys(filter(None, stems))) or "result"

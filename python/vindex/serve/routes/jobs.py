@@ -11,9 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from vindex.serve.context import Context, json_body
-from vindex.serve.jobs import commands as verbs
-from vindex.serve.jobs import events
-from vindex.serve.jobs import requests as asked
+from vindex.serve.jobs import commands, events, requests
 from vindex.serve.jobs.records import FINISHED, STATES, Job
 from vindex.serve.problems import Problem
 from vindex.serve.routes.schemas import JobForm, JobId, JobList, answers, write_answers
@@ -34,9 +32,9 @@ LastEventId = Annotated[
 ]
 
 
-def request_body(table: dict[str, verbs.Verb]) -> dict[str, Any]:
+def request_body(table: dict[str, commands.Command]) -> dict[str, Any]:
     """OpenAPI of the body of a new job: one schema for each command."""
-    schemas = [verb.request_schema() for verb in table.values()]
+    schemas = [command.request_schema() for command in table.values()]
     return {
         "requestBody": {
             "required": True,
@@ -51,7 +49,7 @@ def router(server: Context) -> APIRouter:
     jobs = server.jobs
 
     def submit(body: Any, key: str | None) -> Job:
-        request = asked.check(server.verbs, body, server.inputs.locate, server.inputs.budget)
+        request = requests.check(server.commands, body, server.inputs.locate, server.inputs.budget)
         return jobs.submit(request, key, body)[0]
 
     def accepted(job: Job) -> JSONResponse:
@@ -62,7 +60,7 @@ def router(server: Context) -> APIRouter:
         status_code=202,
         response_model=JobForm,
         responses=write_answers(404, 409, 429, 507),
-        openapi_extra=request_body(dict(server.verbs)),
+        openapi_extra=request_body(dict(server.commands)),
         summary="Queue a job",
     )
     async def create(request: Request, key: Key = None) -> Response:

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from vindex.serve import problems
-from vindex.serve.jobs import commands as verbs
+from vindex.serve.jobs import commands
 
-JobId = f"^{verbs.JOB_ID}$"
+JobId = f"^{commands.JOB_ID}$"
 
 
 class _Form(BaseModel):
