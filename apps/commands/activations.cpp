@@ -3,7 +3,7 @@
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/reporting/console_reporter.hpp"
-#include "jobs/activations/activations_run.hpp"
+#include "commands/activations/activations_run.hpp"
 
 #include <memory>
 
@@ -11,23 +11,24 @@ namespace vindex::apps {
 
 namespace {
 
-struct ActivationsFlags : JobCommandFlags<jobs::ActivationsSettings> {
+struct ActivationsFlags : JobCommandFlags<commands::ActivationsSettings> {
   bool no_effective_rank = false;
 };
 
 Ending run_activations(const ActivationsFlags& flags, const Session& session) {
-  jobs::ActivationsSettings settings = settle(flags, session);
+  commands::ActivationsSettings settings = settle(flags, session);
   settings.covariance = !flags.no_effective_rank;
-  return run_cells(
-      settings.run, flags.job, session, results::FileSchema::kActivations,
-      [&](const engine::RunHooks& hooks) { return jobs::measure_activations(settings, hooks); });
+  return run_cells(settings.run, flags.job, session, results::FileSchema::kActivations,
+                   [&](const engine::RunHooks& hooks) {
+                     return commands::measure_activations(settings, hooks);
+                   });
 }
 
 }  // namespace
 
 void add_activations(Command& app, Session& session) {
   auto flags = std::make_shared<ActivationsFlags>();
-  jobs::ActivationsSettings& settings = flags->settings;
+  commands::ActivationsSettings& settings = flags->settings;
   Command& command = app.add_command(
       "activations",
       "Sparsity, kurtosis, variance and rank of activations\n\n"

@@ -3,7 +3,7 @@
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/reporting/console_reporter.hpp"
-#include "jobs/cka/cka_run.hpp"
+#include "commands/cka/cka_run.hpp"
 #include <vindex/error.hpp>
 
 #include <memory>
@@ -13,23 +13,24 @@ namespace vindex::apps {
 
 namespace {
 
-struct CkaFlags : JobCommandFlags<jobs::CkaSettings> {
+struct CkaFlags : JobCommandFlags<commands::CkaSettings> {
   bool no_interval = false;
 };
 
 Ending run_cka(const CkaFlags& flags, const Session& session) {
-  jobs::CkaSettings settings = settle(flags, session);
+  commands::CkaSettings settings = settle(flags, session);
   settings.interval = !flags.no_interval;
-  return run_cells(
-      settings.run, flags.job, session, results::FileSchema::kCka,
-      [&](const engine::RunHooks& hooks) { return jobs::compare_activations(settings, hooks); });
+  return run_cells(settings.run, flags.job, session, results::FileSchema::kCka,
+                   [&](const engine::RunHooks& hooks) {
+                     return commands::compare_activations(settings, hooks);
+                   });
 }
 
 }  // namespace
 
 void add_cka(Command& app, Session& session) {
   auto flags = std::make_shared<CkaFlags>();
-  jobs::CkaSettings& settings = flags->settings;
+  commands::CkaSettings& settings = flags->settings;
   Command& command = app.add_command(
       "cka",
       "Compare dumps of activations layer by layer: CKA, null\n\n"

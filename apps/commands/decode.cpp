@@ -2,7 +2,7 @@
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "jobs/decode/decode_tensor.hpp"
+#include "commands/decode/decode_tensor.hpp"
 
 #include <fmt/format.h>
 
@@ -41,9 +41,9 @@ void add_decode(Command& app, Session& session) {
                        "standard output is a terminal, and the weights are binary; send it to a "
                        "file or a pipe");
     }
-    const jobs::DecodeOutcome outcome =
-        jobs::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
-                            options->output, options->force);
+    const commands::DecodeOutcome outcome =
+        commands::decode_tensor(options->model, options->model_config, options->tensor,
+                                options->slice, options->output, options->force);
     say_warnings(session, outcome.warnings);
     say(session, fmt::format("{} values written to {}", outcome.values,
                              stream ? "standard output" : printable(options->output)));

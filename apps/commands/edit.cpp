@@ -7,8 +7,8 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/console_reporter.hpp"
 #include "apps/reporting/report_file.hpp"
-#include "core/text_parts.hpp"
-#include "jobs/edit/edit_model.hpp"
+#include "commands/edit/edit_model.hpp"
+#include "core/text/text_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The command export: a results file in other formats.
-#include "report/export.hpp"
+#include "report/export/export.hpp"
 
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"

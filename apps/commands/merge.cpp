@@ -1,7 +1,7 @@
 // The command merge: parts of many workers to one results file.
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
-#include "results/run_store.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <fmt/format.h>
 

@@ -2,10 +2,10 @@
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "core/json_document.hpp"
-#include "core/text_table.hpp"
-#include "engine/progress.hpp"
-#include "results/run_store.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/text_table.hpp"
+#include "engine/run/progress.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The command validate: a results file checked against its schema.
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
-#include "results/run_store.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <fmt/format.h>
 

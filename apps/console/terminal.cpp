@@ -2,10 +2,10 @@
 #include "terminal.hpp"
 
 #include "apps/process/session.hpp"
-#include "core/output_target.hpp"
-#include "core/secrets.hpp"
-#include "core/text_table.hpp"
-#include "engine/version.hpp"
+#include "core/files/output_target.hpp"
+#include "core/text/secrets.hpp"
+#include "core/text/text_table.hpp"
+#include "engine/run/version.hpp"
 
 #include <fmt/format.h>
 

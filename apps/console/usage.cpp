@@ -3,8 +3,8 @@
 
 #include "help_text.hpp"
 
-#include "core/nearest_name.hpp"
-#include "core/text_parts.hpp"
+#include "core/text/nearest_name.hpp"
+#include "core/text/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

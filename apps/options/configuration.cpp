@@ -2,8 +2,8 @@
 #include "configuration.hpp"
 
 #include "apps/console/help_text.hpp"
-#include "core/secrets.hpp"
-#include "engine/opening.hpp"
+#include "core/text/secrets.hpp"
+#include "engine/run/opening.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

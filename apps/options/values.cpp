@@ -3,7 +3,7 @@
 
 #include "command.hpp"
 
-#include "core/text_parts.hpp"
+#include "core/text/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -107,10 +107,10 @@ std::vector<std::int32_t> parse_devices(const std::string& text) {
   return devices;
 }
 
-measure::Mode mode_of(const std::string& name) {
-  static const std::map<std::string, measure::Mode> kModes = {{"fast", measure::Mode::kFast},
-                                                              {"default", measure::Mode::kDefault},
-                                                              {"strict", measure::Mode::kStrict}};
+SpectrumMode mode_of(const std::string& name) {
+  static const std::map<std::string, SpectrumMode> kModes = {{"fast", SpectrumMode::kFast},
+                                                             {"default", SpectrumMode::kDefault},
+                                                             {"strict", SpectrumMode::kStrict}};
   return kModes.at(name);
 }
 

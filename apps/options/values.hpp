@@ -4,7 +4,7 @@
 
 #include "command.hpp"
 
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -40,6 +40,6 @@ std::uint64_t parse_size(const std::string& text);
 std::vector<std::int32_t> parse_devices(const std::string& text);
 
 /// "fast", "default", "strict": names that the command line has checked.
-measure::Mode mode_of(const std::string& name);
+SpectrumMode mode_of(const std::string& name);
 
 }  // namespace vindex::apps

@@ -1,7 +1,7 @@
 // Owns variables of the environment that the program reads by itself.
 #pragma once
 
-#include "engine/worker_share.hpp"
+#include "engine/plan/worker_share.hpp"
 
 #include <string>
 

@@ -5,9 +5,9 @@
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
-#include "engine/job_runner.hpp"
-#include "report/cells_text.hpp"
-#include "results/shown_cells.hpp"
+#include "engine/run/job_runner.hpp"
+#include "report/text/cells_text.hpp"
+#include "results/reading/shown_cells.hpp"
 
 #include <fmt/format.h>
 

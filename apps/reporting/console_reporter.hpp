@@ -4,9 +4,9 @@
 
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
-#include "engine/job_runner.hpp"
-#include "engine/progress.hpp"
-#include "results/run_store.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run/progress.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -2,9 +2,9 @@
 
 #include "apps/console/help_text.hpp"
 #include "apps/options/command.hpp"
-#include "core/json_document.hpp"
-#include "core/text_parts.hpp"
-#include "engine/version.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/text_parts.hpp"
+#include "engine/run/version.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The command organ assemble: a model put together from organs, or from several by a recipe.
-#include "organ/assemble.hpp"
+#include "organ/assemble/assemble.hpp"
 
 #include "organ.hpp"
 
@@ -8,7 +8,7 @@
 #include "apps/options/values.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
-#include "core/json_document.hpp"
+#include "core/json/json_document.hpp"
 
 #include <fmt/format.h>
 

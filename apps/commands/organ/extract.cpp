@@ -1,5 +1,5 @@
 // The command organ extract: a model taken apart, tensor by tensor; or many of them.
-#include "organ/extract.hpp"
+#include "organ/extract/extract.hpp"
 
 #include "organ.hpp"
 
@@ -7,9 +7,9 @@
 #include "apps/options/flag_names.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
-#include "core/json_document.hpp"
-#include "core/size_text.hpp"
-#include "core/text_table.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/size_text.hpp"
+#include "core/text/text_table.hpp"
 #include "fleet/dissect.hpp"
 
 #include <fmt/format.h>

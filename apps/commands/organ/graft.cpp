@@ -1,5 +1,5 @@
 // The command organ graft: parts of one model in the place of another's.
-#include "organ/graft.hpp"
+#include "organ/graft/graft.hpp"
 
 #include "organ.hpp"
 

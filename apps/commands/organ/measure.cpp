@@ -5,8 +5,8 @@
 #include "apps/options/flag_names.hpp"
 #include "apps/process/session.hpp"
 #include "apps/reporting/console_reporter.hpp"
-#include "core/path_kind.hpp"
-#include "engine/job_runner.hpp"
+#include "core/files/path_kind.hpp"
+#include "engine/run/job_runner.hpp"
 #include "fleet/measure_fleet.hpp"
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include "organ.hpp"
 
 #include "apps/process/session.hpp"
-#include "core/size_text.hpp"
+#include "core/text/size_text.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The command organ purify: noise taken out of matrices, where there is any.
-#include "jobs/purify/purify.hpp"
+#include "commands/purify/purify.hpp"
 
 #include "organ.hpp"
 
@@ -11,7 +11,7 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/console_reporter.hpp"
 #include "apps/reporting/report_file.hpp"
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 
 #include <fmt/format.h>
 

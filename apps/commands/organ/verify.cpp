@@ -7,7 +7,7 @@
 #include "apps/options/flag_names.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
-#include "core/json_document.hpp"
+#include "core/json/json_document.hpp"
 
 #include <fmt/format.h>
 
