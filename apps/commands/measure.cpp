@@ -10,6 +10,7 @@
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
 #include "report/text/shown_spectra.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 
 #include <fmt/format.h>
 

@@ -11,6 +11,7 @@
 #include "apps/process/environment.hpp"
 #include "core/text/text_parts.hpp"
 #include "engine/plan/worker_share.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
