@@ -2,7 +2,7 @@
 // by stage, on one thread: Gram matrix, tridiagonal form, its eigenvalues. Samples of all cases are
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "cpu/cpu_backend.hpp"

@@ -2,7 +2,7 @@
 // and OpenBLAS, alone and within whole spectra, on one thread and on several that each have a
 // matrix of their own. Samples of all cases are interleaved, in rounds until the time is used.
 // Output: a table, or "vindex-bench/1" (command-line contract) with --json.
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/cpu_tiles.hpp"

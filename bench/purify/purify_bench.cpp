@@ -6,7 +6,7 @@
 // --json; ends with 1 where a figure is not within the tolerance.
 #include "purify_cases.hpp"
 
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"

@@ -101,7 +101,7 @@ def is_read_by(script, page):
 
 
 def check(flags):
-    described = json.loads(subprocess.run([flags.program, "--describe-commands"], check=True, capture_output=True, text=True).stdout)
+    described = json.loads(subprocess.run([flags.program, "commands", "--json"], check=True, capture_output=True, text=True).stdout)
     commands = command_lines.Commands(described, flags.repository)
     named = references.References(flags.repository)
     wrong = [line for path in flags.pages for name, text, blocks in [read(path, flags.repository)]
