@@ -6,7 +6,7 @@
 #include "engine/stored_sources.hpp"
 #include "input/shard_copies.hpp"
 #include "jobs/spectra/measure_run.hpp"
-#include "tests/apps/h5_support.hpp"
+#include "tests/support/h5_support.hpp"
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
