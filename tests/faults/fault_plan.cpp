@@ -26,7 +26,7 @@ struct Plan {
   const char* log = nullptr;
   unsigned long first = 0, times = 1, min_bytes = 0, delay_milliseconds = 0, date = 0;
   Verdict verdict;
-  bool kill_before = false;
+  int signal = 0;  // before the call
 };
 
 struct ErrorName {
@@ -83,7 +83,9 @@ Plan read_plan() {
   } else if (action == "short") {
     plan.verdict.action = Action::kShorten;
   } else if (action == "kill-before") {
-    plan.kill_before = true;
+    plan.signal = SIGKILL;
+  } else if (action == "SIGINT" || action == "SIGTERM") {
+    plan.signal = action == "SIGINT" ? SIGINT : SIGTERM;
   } else if (action == "kill-after") {
     plan.verdict.action = Action::kKillAfter;
   } else if (action.starts_with("delay=")) {
@@ -149,8 +151,11 @@ Verdict judge(const char* name, const char* path) {
   if (!wrong) {
     return {};
   }
-  if (plan().kill_before) {
+  if (plan().signal == SIGKILL) {
     kill_now();
+  }
+  if (plan().signal != 0) {
+    (void)::syscall(SYS_kill, ::syscall(SYS_getpid), plan().signal);
   }
   if (plan().delay_milliseconds > 0) {
     const timespec time = {static_cast<time_t>(plan().delay_milliseconds / 1000),
