@@ -84,8 +84,12 @@ Plan read_plan() {
     plan.verdict.action = Action::kShorten;
   } else if (action == "kill-before") {
     plan.signal = SIGKILL;
-  } else if (action == "SIGINT" || action == "SIGTERM") {
-    plan.signal = action == "SIGINT" ? SIGINT : SIGTERM;
+  } else if (action == "SIGINT") {
+    plan.signal = SIGINT;
+  } else if (action == "SIGTERM") {
+    plan.signal = SIGTERM;
+  } else if (action == "SIGUSR1") {
+    plan.signal = SIGUSR1;
   } else if (action == "kill-after") {
     plan.verdict.action = Action::kKillAfter;
   } else if (action.starts_with("delay=")) {

@@ -355,26 +355,6 @@ def check_constant():
     assert "stages" not in found["attributes"]
 
 
-def check_workers():
-    """Shares of two workers, merged, are the single run; the same command again does nothing; other settings are refused."""
-    layers = {layer: mixed(ROWS, 20, layer).astype(np.float32) for layer in range(7)}
-    a, b = dump("a", layers, PROMPT), dump("b", {layer: layers[layer] for layer in (1, 5)}, PROMPT)
-    whole = cka(a, b, "--permutations", "10", "--ram-budget", "60MiB")
-    out = os.path.join(FOLDER, "shared.h5")
-    command = [VINDEX, "cka", a, b, "-o", out, "-q", "--permutations", "10"]
-    for worker in ("0/2", "1/2"):
-        call(*command, "--worker", worker)
-    call(VINDEX, "merge", out + ".parts", "-o", out, "-q")
-    with h5py.File(out, "r") as file:
-        for name in ("cka", "cka_biased", "null_mean", "null_q95", "p", "ci_low", "ci_high", "se"):
-            close(file[name][()], whole[name], 1e-6, "workers, " + name)
-        close(file["layer/adjacent_cka"][()][:-1], whole["adjacent"][:-1], 1e-6, "workers, adjacent")
-    again = call(*(part for part in command if part != "-q"))
-    assert "7 of 7 layers are done already" in again.stderr, again.stderr
-    call(*command[:-1], "11", code=78)
-    call(*command, "--restart", "--ram-budget", "1MiB", code=78)
-
-
 def check_noise():
     """256 rows of 2048 columns: the biased estimate is near f / (m + f + 1), the unbiased one near 0."""
     x, y = RANDOM.standard_normal((2, 256, 2048)).astype(np.float32)
@@ -390,7 +370,7 @@ def check_noise():
 
 def main():
     fresh_folder(FOLDER)
-    for check in (check_estimates, check_invariances, check_draws, check_lengths, check_pooling, check_refusals, check_not_finite, check_constant, check_workers,
+    for check in (check_estimates, check_invariances, check_draws, check_lengths, check_pooling, check_refusals, check_not_finite, check_constant,
                   check_noise):
         print(check.__name__)
         check()

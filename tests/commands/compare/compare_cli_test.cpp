@@ -65,45 +65,6 @@ TEST_F(CompareTest, NumbersAreThoseOfTheDefinitions) {
   EXPECT_EQ(read_numbers(out, "/pair/same_bits").at(1), 1.0);
 }
 
-TEST_F(CompareTest, BudgetThreadsWorkersAndResumeChangeNoBit) {
-  must({"synth", "layer:12x768x512:fp8", "-o", folder_.file("a"), "--seed", "1"});
-  must({"synth", "layer:12x768x512:bf16", "-o", folder_.file("b"), "--seed", "1"});
-  const std::string a = folder_.file("a"), b = folder_.file("b");
-  const auto whole = content(compared(a, b, "whole"));
-  // The least budget is named by the refusal; with it, slabs are read from the files.
-  const ProgramResult refused =
-      run({"compare", a, b, "-o", folder_.file("none.h5"), "--ram-budget", "1MiB"});
-  ASSERT_EQ(refused.exit_code, 78) << refused.err;
-  const std::string needs = " needs ";
-  const std::string least =
-      std::to_string(std::stoull(refused.err.substr(refused.err.find(needs) + needs.size())));
-  EXPECT_EQ(content(compared(a, b, "small", {"--ram-budget", least, "--threads", "1"})), whole);
-  EXPECT_EQ(content(compared(a, b, "threads", {"--threads", "3"})), whole);
-  // A part of the selection, then the rest.
-  must({"compare", a, b, "-o", folder_.file("more.h5"), "--tensors", ".*experts\\.[0-4]\\..*"});
-  EXPECT_EQ(content(compared(a, b, "more")), whole);
-  // Workers.
-  const std::string merged = folder_.file("merged.h5");
-  for (const char* worker : {"0/3", "1/3", "2/3"}) {
-    must({"compare", a, b, "-o", merged, "--worker", worker});
-  }
-  const ProgramResult status = run({"status", merged});
-  EXPECT_NE(status.out.find("12 pairs"), std::string::npos) << status.out;
-  must({"merge", merged + ".parts", "-o", merged});
-  must({"validate", merged});
-  EXPECT_EQ(content(merged), whole);
-  // Kills at any moment.
-  const std::string killed = folder_.file("killed.h5");
-  for (const int milliseconds : {10, 60}) {
-    RunningProgram running(VINDEX_PROGRAM, {"compare", a, b, "-o", killed}, folder_.file("stream"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    running.signal(SIGKILL);
-    running.finish();
-  }
-  EXPECT_EQ(content(compared(a, b, "killed")), whole);
-  EXPECT_FALSE(std::filesystem::exists(killed + ".parts"));
-}
-
 TEST_F(CompareTest, SpectraOfBothStandSideBySide) {
   const std::string a = model("a", attention(1));
   std::vector<FloatTensor> changed = attention(1);

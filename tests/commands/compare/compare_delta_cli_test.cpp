@@ -98,39 +98,6 @@ TEST_F(CompareTest, WhatIsAskedForIsPartOfTheRun) {
   EXPECT_NE(host.err.find("comparing needs no device"), std::string::npos) << host.err;
 }
 
-TEST_F(CompareTest, SpectraOfChangesAreTheSameHoweverTheyAreMade) {
-  must({"synth", "layer:6x192x256:fp8", "-o", folder_.file("a"), "--seed", "1"});
-  must({"synth", "layer:6x192x256:bf16", "-o", folder_.file("b"), "--seed", "1"});
-  const std::string a = folder_.file("a"), b = folder_.file("b");
-  const std::vector<std::string> asked = {"--delta", "--k", "2"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), asked.begin(), asked.end());
-    return more;
-  };
-  const auto whole = content(compared(a, b, "whole", asked));
-  const ProgramResult refused = run({"compare", a, b, "-o", folder_.file("none.h5"), "--ram-budget",
-                                     "1MiB", "--delta", "--k", "2"});
-  ASSERT_EQ(refused.exit_code, 78) << refused.err;
-  const std::string needs = " needs ";
-  const std::uint64_t least =
-      std::stoull(refused.err.substr(refused.err.find(needs) + needs.size()));
-  // Angles of all rows are set aside before.
-  EXPECT_EQ(content(compared(
-                a, b, "small",
-                with({"--ram-budget", std::to_string(least + (64U << 10U)), "--threads", "1"}))),
-            whole);
-  const std::string merged = folder_.file("merged.h5");
-  for (const char* worker : {"0/2", "1/2"}) {
-    must({"compare", a, b, "-o", merged, "--delta", "--k", "2", "--worker", worker});
-  }
-  must({"merge", merged + ".parts", "-o", merged});
-  must({"validate", merged});
-  EXPECT_EQ(content(merged), whole);
-  must({"compare", a, b, "-o", folder_.file("more.h5"), "--delta", "--k", "2", "--tensors",
-        ".*experts\\.[0-2]\\..*"});
-  EXPECT_EQ(content(compared(a, b, "more", asked)), whole);
-}
-
 TEST_F(CompareTest, SubspacesThatAreNotThereSayWhy) {
   FloatTensor zero = noise_tensor("model.layers.0.self_attn.q_proj.weight", {24, 20}, 1);
   std::fill(zero.values.begin(), zero.values.end(), 0.0F);

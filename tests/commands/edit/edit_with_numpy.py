@@ -14,7 +14,7 @@ import numpy as np
 
 from edit_cases import DATA, FAILURES, FOLDER, RANDOM, VINDEX, check, close, edit, npy, only_differs, path, read_folder
 from edit_blocks import test_blocks_of_8_bits, test_groups_of_4_bits
-from edit_refusals import test_hostile, test_kill
+from edit_refusals import test_hostile
 from model_files import finish_gguf, from_bf16, gguf_tensors, gguf_values, read_safetensors, to_bf16, write_safetensors
 from test_script import fresh_folder
 
@@ -297,7 +297,6 @@ def main():
     test_blocks_of_8_bits()
     test_groups_of_4_bits()
     test_gguf()
-    test_kill()
     test_hostile()
     print("failures:", len(FAILURES))
     return 1 if FAILURES else 0

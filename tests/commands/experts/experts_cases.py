@@ -148,30 +148,6 @@ def layers_of_different_counts():
     assert len(one["layer"]) == 1
 
 
-def budget_workers_and_resume_change_nothing():
-    tensors = {}
-    for layer in range(3):
-        tensors.update(model([RANDOM.normal(size=(350, 650)).astype(np.float32) for _ in range(6)], layer))
-    path = write("budget", tensors)
-    whole = experts(path, "budget", "--k", "2")
-    same(whole, experts(path, "threads", "--k", "2", "--threads", "1"))
-    refused = run(["experts", path, "-o", os.path.join(FOLDER, "none.h5"), "--k", "2", "--ram-budget", "1MiB"], 78)
-    least = re.search(r"E-BUDGET.* needs (\d+) bytes at least", refused)
-    assert least, refused
-    same(whole, experts(path, "small", "--k", "2", "--ram-budget", least.group(1)))
-    out = os.path.join(FOLDER, "merged.h5")
-    subprocess.run(["rm", "-rf", out, out + ".parts"], check=True)
-    for worker in ("0/2", "1/2"):
-        run(["experts", path, "-o", out, "--k", "2", "--worker", worker])
-    assert "3" in run(["status", out])
-    run(["merge", out + ".parts", "-o", out])
-    run(["validate", out])
-    same(whole, content(out))
-    again = run(["experts", path, "-o", out, "--k", "2"])
-    assert "resuming: 3 of 3 groups are done already" in again, again
-    run(["experts", path, "-o", out], 78)  # without --k it is another file
-
-
 def nothing_to_do():
     dense = write("dense", {"model.layers.0.mlp.up_proj.weight": noise(1)[0]})
     out = os.path.join(FOLDER, "nothing.h5")
@@ -186,6 +162,6 @@ def nothing_to_do():
 
 
 for case in (planted_copies_and_permutation, nulls_have_deviations, subspaces_that_are_not_there, odd_experts_leave_the_others_alone, layers_of_different_counts,
-             budget_workers_and_resume_change_nothing, nothing_to_do):
+             nothing_to_do):
     case()
     print(case.__name__)

@@ -264,7 +264,6 @@ def planted_features():
         check((first["layer"], first["feature"]) == (PLANTED["layer"], PLANTED["feature"]) and first["cosine"] < -0.9, name, first)
         check(first["tokens"][0]["token"] == PLANTED["writes"] and first["tokens"][0]["text"] == f" w{PLANTED['writes']}", name, first["tokens"])
         check(found["queries"][0]["p"] < 1e-9, name, found["queries"][0]["p"])
-        check(lookup(folder, "--token", f"w{PLANTED['token']}", "--threads", 1)["queries"] == found["queries"], name, "threads")
 
 
 def permuted_features():
@@ -430,8 +429,8 @@ def tables():
     check("back end: cpu" in run(folder, "--token-id", 1).stderr)
 
 
-def stops_and_small_budgets():
-    """A model of 8 MiB: streamed where the budget does not hold a matrix, and long enough in work to be stopped."""
+def small_budgets():
+    """A model of 8 MiB: streamed where the budget does not hold a matrix."""
     rng = np.random.default_rng(2)
     width, rows = 512, 4096
     tensors = {"model.embed_tokens.weight": weights(rng, 20, width)}
@@ -441,18 +440,6 @@ def stops_and_small_budgets():
     folder = save(os.path.join(FOLDER, "larger"), tensors, {"model_type": "llama"})
     whole = lookup(folder, "--token-id", 3)
     check(lookup(folder, "--token-id", 3, "--ram-budget", "3500KiB", "--threads", 1)["queries"] == whole["queries"], "streamed differs")
-    for count in (400, 2000, 10000):
-        np.save(os.path.join(FOLDER, "many.npy"), rng.standard_normal((count, width)).astype(np.float32))
-        program = subprocess.Popen([VINDEX, "lookup", folder, "--vector", os.path.join(FOLDER, "many.npy"), "--top", "1", "--tokens-out", "0",
-                                    "--threads", "2", "--progress", "none"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        check("back end" in program.stderr.readline())
-        program.send_signal(signal.SIGTERM)
-        said = program.communicate(timeout=120)[1]
-        if program.returncode == 75:  # else it was faster than the signal
-            check("E-STOPPED" in said, said)
-            return
-        check(program.returncode == 0, program.returncode, said)
-    check(False, "never stopped")
 
 
 def main():
@@ -465,7 +452,7 @@ def main():
     several_tokens()
     scaled_embeddings()
     refusals()
-    stops_and_small_budgets()
+    small_budgets()
     tables()
     real_models()
     print(checks, "checks")

@@ -6,7 +6,6 @@ Usage: stored_lookup.py VINDEX DATA FOLDER. Without DATA only models made here."
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 
@@ -169,20 +168,6 @@ def mixtures():
     asked_in_every_way(model, store(model, "mini32.h5", "--dtype", "f32"))
 
 
-def batches():
-    """A file does not depend on threads and memory."""
-    model = save("wide", "llama", dense(np.random.default_rng(3), 5000))
-    files = [store(model, f"wide{i}.h5", "--threads", threads, "--ram-budget", budget)
-             for i, (threads, budget) in enumerate(((1, "1GiB"), (2, "16MiB")))]
-    with h5py.File(files[0]) as a, h5py.File(files[1]) as b:
-        for name in ("feature/vectors", "feature/norm", "feature/token", "feature/token_score", "feature/block_sha256", "feature/gate_down_cosine",
-                     "gate/norm_mean", "embedding/vectors"):
-            check(np.array_equal(a[name][:], b[name][:], equal_nan=a[name].dtype.kind == "f"), name)
-    asked_in_every_way(model, files[1])
-    check("E-BUDGET" in run(model, "-o", path("small.h5"), "--ram-budget", "100KB", code=78).stderr)
-    check(not os.path.exists(path("small.h5")))
-
-
 def another_scale():
     """A file is that of a configuration too: the scale of the embedding is stored in it."""
     model = save("scaled", "granite", dense(np.random.default_rng(8)), embedding_multiplier=2.0)
@@ -255,24 +240,6 @@ def outputs():
     call(VINDEX, "measure", model, "-o", path("measured.h5"), "-q")
     check("E-RESULTS-KIND" in run(path("measured.h5"), "--token-id", 1, code=65).stderr)
     check("E-OUT-FOREIGN" in run(model, "-o", path("measured.h5"), code=73).stderr)
-
-
-def stops():
-    model = save("stopped", "llama", dense(np.random.default_rng(6), 60000))
-    for _ in range(5):
-        program = subprocess.Popen([VINDEX, "lookup", model, "-o", path("stopped.h5"), "--threads", "1", "--tokens-out", "50", "--progress", "none"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            program.wait(timeout=0.3)
-        except subprocess.TimeoutExpired:
-            program.send_signal(signal.SIGTERM)
-        said = program.communicate(timeout=120)[1]
-        if program.returncode == 75:
-            check("E-STOPPED" in said and not [name for name in os.listdir(FOLDER) if name.startswith("stopped.h5")], said)
-            return
-        check(program.returncode == 0, program.returncode, said)
-        os.remove(path("stopped.h5"))
-    print("never stopped in time")
 
 
 # ------------------------------------------------------------------------------------------------ files that are damaged
@@ -366,11 +333,9 @@ def main():
     fresh_folder(FOLDER)
     exact_types()
     mixtures()
-    batches()
     another_scale()
     odd_models()
     outputs()
-    stops()
     damage()
     edited()
     real_models()

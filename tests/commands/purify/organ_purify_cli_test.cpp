@@ -60,13 +60,8 @@ TEST_F(OrganPurifyTest, ADryRunJudgesIn80ColumnsAndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
-TEST_F(OrganPurifyTest, TheSameBytesWhateverTheWorkers) {
-  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--threads", "1"});
-  const std::string first = file_text(out_);
-  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--threads", "2", "--force"});
-  EXPECT_EQ(first, file_text(out_));
-  EXPECT_NE(first, file_text(model_));
-  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--layers", "1", "--force"});
+TEST_F(OrganPurifyTest, OnlyTheLayersThatAreNamedChange) {
+  must({"organ", "purify", model_, "-o", out_, "--backend", "cpu", "--layers", "1"});
   EXPECT_EQ(decoded(out_, "blk.0.ffn_up.weight"), decoded(model_, "blk.0.ffn_up.weight"));
   EXPECT_NE(decoded(out_, "blk.1.ffn_up.weight"), decoded(model_, "blk.1.ffn_up.weight"));
 }

@@ -172,9 +172,6 @@ def activations():
         check_gates(layer, 2, [expert[:9].astype(np.float64) for expert in fused])
         assert np.isnan(layer["gate_adjacent_cosine"][3])
         assert np.isnan(layer["sparsity"][2]).all() and b"not dumped" in layer["reason"][2]
-    one = os.path.join(WORK, "one-thread.h5")
-    run("activations", dump, "-o", one, "--model", model, "--restart", "-q", "--threads", "1")
-    same_bits(out, one)
     run("activations", dump, "-o", out, "--hidden", "--restart", "-q", "--no-effective-rank")
     with h5py.File(out) as file:
         layer = {name: file["layer"][name][:] for name in file["layer"]}
@@ -415,15 +412,6 @@ def routing():
     near("tokens_left_out", layer["tokens_left_out"], [0, 1])
     near("null of pairs", layer["coactivation_lift_null"],
          [16 * 1 / (2 * 15)] * 2)
-    # Workers and merge come to the same rows.
-    parts = os.path.join(WORK, "split.h5")
-    for worker in ("0/2", "1/2"):
-        run("routing", dump, "-o", parts, "--top-k", "2", "--scoring", "softmax", "--normalise",
-            "--restart" if worker == "0/2" else "--quiet", "--worker", worker)
-    run("merge", parts + ".parts", "-o", parts)
-    merged = read_layers(parts)
-    for name, values in layer.items():
-        np.testing.assert_array_equal(values, merged[name])
     # Scores that nothing overflows or underflows: a sigmoid of large logits, masked experts.
     extreme = (40 * RNG.standard_normal((400, 16))).astype(np.float32)
     extreme[:, 3] = -np.inf

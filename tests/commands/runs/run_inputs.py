@@ -48,6 +48,11 @@ def wide_llama(path):
     llama(path, heads=8, hidden=256, neurons=1024, layers=2)
 
 
+def mixture(path):
+    write_safetensors(path, {f"model.layers.{layer}.mlp.experts.{expert}.{role}.weight": noise(100 * layer + expert, 48, 40)
+                             for layer in range(3) for expert in range(6) for role in ("up_proj", "down_proj")})
+
+
 def adapter(path):
     at = "base_model.model.model.layers.{}.self_attn.q_proj.lora_"
     os.makedirs(path)
@@ -108,7 +113,7 @@ def vectors(*shape):
 
 SYNTH = {"experts": "layer:8x160x96:bf16", "experts_fp8": "layer:8x160x96:fp8", "packed": "layer:12x128x96:int4", "mini_q8": "kimi-k2-mini-q8_0",
          "mini": "kimi-k2-mini"}
-MADE = {"llama": llama, "wide": wide_llama, "adapter": adapter, "imatrix.dat": imatrix, "hidden": hidden, "other_hidden": other_hidden,
+MADE = {"llama": llama, "mixture.safetensors": mixture, "wide": wide_llama, "adapter": adapter, "imatrix.dat": imatrix, "hidden": hidden, "other_hidden": other_hidden,
         "activations": activations, "long_hidden": long_hidden, "ids.jsonl": prompts, "direction.npy": vectors(24), "key.npy": vectors(40),
         "keys.npy": vectors(40, 3), "values.npy": vectors(24, 3), "queries.npy": vectors(60, 256)}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What every command that works for a while promises of its runs: run_properties.py PROGRAM SCRIPTS FAULTS FOLDER ROW.
+"""What every command that works for a while promises of its runs: run_properties.py PROGRAM FAULTS FOLDER ROW.
 
 A row of run_table.py is run once, undisturbed; then its output must be the same file, object by object and bit for bit,
   - by any number of threads,
@@ -8,8 +8,8 @@ A row of run_table.py is run once, undisturbed; then its output must be the same
   - by several workers, and by a process that claims shares, merged,
   - after SIGTERM, SIGINT and SIGKILL at calls of the system that are spread over the whole run (FAULTS, a library that sends them),
 and the same command again leaves it alone, while another run beside it is refused. Each where the command has the option for it.
-With `every-command` for ROW: every command that has threads stands in the table. SCRIPTS holds same_results_files.py, which compares.
-FAULTS is empty where that library cannot be loaded: then nothing is stopped or killed, and memory is not looked at."""
+With `every-command` for ROW: every command that has threads stands in the table. FAULTS is
+empty where that library cannot be loaded: then nothing is stopped or killed, and memory is not looked at."""
 
 import hashlib
 import json
@@ -27,18 +27,17 @@ import numpy as np
 
 from run_inputs import make
 from run_table import LEFT_OUT, ROWS, TAKE_LITTLE
+from same_results_files import file_differences, folder_differences, object_differences, read_objects, without
 from test_script import call, fresh_folder
 
-PROGRAM, SCRIPTS, FAULTS, FOLDER = (os.path.abspath(word) if word else "" for word in sys.argv[1:5])
-sys.path.insert(0, SCRIPTS)
-from same_results_files import file_differences, folder_differences, object_differences, read_objects, without  # noqa: E402
+PROGRAM, FAULTS, FOLDER = (os.path.abspath(word) if word else "" for word in sys.argv[1:4])
 
 SCHEDULERS = ("SLURM_", "JOB_COMPLETION_INDEX", "VINDEX_")
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(SCHEDULERS)}
 CALLS = "open,openat,read,pread,write,pwrite,mkdir,link,rename,renameat2,unlink,unlinkat,rmdir,fsync,ftruncate,close"
-ENDS = ("SIGTERM", "kill-before", "SIGINT", "kill-before", "SIGTERM", "kill-after", "kill-before")
+ENDS = ("SIGTERM", "kill-before", "SIGINT", "kill-before", "SIGUSR1", "kill-after", "kill-before")
 STOPPED, KILLED = 75, -9
-END_CODES = (0, STOPPED, KILLED, -signal.SIGTERM, -signal.SIGINT, 73)  # a signal before there is a handler kills
+END_CODES = (0, STOPPED, KILLED, -signal.SIGTERM, -signal.SIGINT, -signal.SIGUSR1, 73)  # a signal before there is a handler kills
 LITTLE = 4096  # bytes, enough for no command that keeps to a budget
 BESIDE = 256 << 20  # bytes that the contract grants beside the budget (code, libraries, threads)
 
@@ -162,12 +161,17 @@ class Run:
         again = self.run("whole", code=0 if self.is_results() else 73)
         check(again.returncode == 0 or "E-OUTPUT-EXISTS" in again.stderr or "E-OUTPUT-NOT-EMPTY" in again.stderr, again.stderr)
         now = digest(place), {path: os.stat(path).st_ino for path in files_below(place)}
-        check(self.row.unit or now == before, "the same command again wrote its output anew")
-        self.expect_whole("whole", self.whole, "again")
-        if self.row.other is not None:
-            said = self.run("whole", flags=self.row.other, code=78).stderr
-            check("E-RESUME-FINGERPRINT" in said, said)
-            self.expect_whole("whole", self.whole, "beside another run")
+        check(now == before, "the same command again wrote its output anew")
+        if "--worker" in self.options:
+            check(f"{self.row.unit} are done already" in again.stderr, again.stderr)
+
+    def another_run_is_refused_and_replaces_on_request(self):
+        said = self.run("whole", flags=self.row.other, code=78).stderr
+        check("E-RESUME-FINGERPRINT" in said and self.row.told in said, said)
+        self.expect_whole("whole", self.whole, "beside another run")
+        self.run("replaced", flags=self.row.other)
+        self.validate("replaced")
+        self.expect_same("replaced", "--restart")
 
     def a_part_goes_on(self):
         self.run("part", flags=self.row.part)
@@ -177,15 +181,41 @@ class Run:
         self.expect_whole("part", None, "a part, continued")
 
     def workers_make_the_file_of_one_run(self):
-        shares = [("--worker", f"{i}/3") for i in (2, 0, 1)]
-        for name, commands_of in (("workers", shares), ("claims", [("--claim",)])):
-            for words in commands_of:
-                self.run(name, *words)
-            merged = self.out(name)
-            check(self.row.unit in call(PROGRAM, "status", merged).stdout, "status does not count", self.row.unit)
-            if self.options >= {"--claim"}:
-                call(PROGRAM, "merge", merged + ".parts", "-o", merged, "-q")
-            self.expect_whole(name, None, name, self.row.near)
+        for wrong in (("--worker", "auto"), ("--claim", "--worker", "0/2"), ("--claim", "--restart")):
+            self.run("refused", *wrong, code=64)
+        check(not os.listdir(os.path.join(self.outputs, "refused")), "a refusal leaves something")
+        # A number that is told, and tasks of Slurm, which say by variables who they are.
+        self.run("workers", "--worker", "2/3")
+        merged = self.out("workers")
+        said = call(PROGRAM, "merge", merged + ".parts", "-o", merged, code=66).stderr
+        check("worker 0 of 3 has not begun" in said and not os.path.exists(merged), said)
+        for rank in ("0", "1"):
+            said = self.run("workers", "--worker", "auto", SLURM_PROCID=rank, SLURM_NTASKS="3").stderr
+            check(f"worker {rank} of 3, by SLURM_PROCID={rank}" in said, said)
+        check(self.row.unit in call(PROGRAM, "status", merged).stdout, "status does not count", self.row.unit)
+        self.expect_merged("workers")
+
+    def expect_merged(self, folder):
+        out = self.out(folder)
+        call(PROGRAM, "merge", out + ".parts", "-o", out, "-q")
+        self.expect_whole(folder, None, folder, self.row.near)
+
+    def claims_make_the_file_of_one_run(self):
+        """Three processes at once, after one that was killed when it had taken a share."""
+        if FAULTS:
+            self.run("claims", "--claim", code=KILLED, LD_PRELOAD=FAULTS, VINDEX_FAULT_CALLS="link,rename",
+                     VINDEX_FAULT_PATH="*/claims/*", VINDEX_FAULT_AT="1", VINDEX_FAULT_DO="kill-after")
+        running = [subprocess.Popen(self.words("claims", "--claim"), env=CLEAN, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                   for _ in range(3)]
+        for process in running:
+            said = process.communicate()[1]
+            check(process.returncode == 0, said)
+        out = self.out("claims")
+        status = json.loads(call(PROGRAM, "status", out, "--json").stdout)
+        check(status["left"] == 0 and status["shares"]["total"] == status["shares"]["done"], status)
+        text = call(PROGRAM, "status", out).stdout
+        check("claimed shares" in text and all(len(line) <= 80 for line in text.splitlines()), text)
+        self.expect_merged("claims")
 
     # ---- stops and kills
 
@@ -216,7 +246,8 @@ class Run:
             if done.returncode not in (0, 73):
                 ends[STOPPED if done.returncode == STOPPED else KILLED] += 1
             if done.returncode == STOPPED:
-                check("E-STOPPED" in done.stderr, done.stderr)
+                check("E-STOPPED" in done.stderr and (not self.row.unit or " kept" in done.stderr), done.stderr)
+                check(self.row.unit or not out or not os.listdir(os.path.dirname(out)), end, "left", out and os.listdir(os.path.dirname(out)))
             elif done.returncode == 0:
                 self.expect_whole("ended", done.stdout, f"{end} came too late")
             if done.returncode in (0, 73):
@@ -232,7 +263,9 @@ class Run:
     def check_all(self):
         properties = [self.the_same_again_changes_nothing]
         for condition, one in (("--threads" in self.options, self.threads_do_not_matter), ("--ram-budget" in self.options, self.least_memory_is_enough),
+                               (self.row.other is not None, self.another_run_is_refused_and_replaces_on_request),
                                (self.row.part is not None, self.a_part_goes_on), ("--worker" in self.options, self.workers_make_the_file_of_one_run),
+                               ("--claim" in self.options, self.claims_make_the_file_of_one_run),
                                (FAULTS, self.stops_and_kills_lose_nothing)):
             properties += [one] if condition else []
         for one in properties:
@@ -270,8 +303,8 @@ def every_command():
 
 
 fresh_folder(FOLDER)
-if sys.argv[5] == "every-command":
+if sys.argv[4] == "every-command":
     every_command()
 else:
-    Run(next(row for row in ROWS if row.name == sys.argv[5])).check_all()
+    Run(next(row for row in ROWS if row.name == sys.argv[4])).check_all()
 shutil.rmtree(FOLDER)

@@ -75,46 +75,6 @@ TEST_F(MeasureCliTest, WhatARowCannotHoldIsRefusedBeforeAnythingIsMeasured) {
   EXPECT_FALSE(std::filesystem::exists(out + ".parts"));
 }
 
-TEST_F(MeasureCliTest, TheSameCommandAgainHasNothingToDoAndASelectionCanGrow) {
-  const std::string model = mini();
-  const std::string out = folder_.file("out.h5");
-  must({"measure", model, "-o", out, "--blocks", "router"});
-  const int routers = status(out)["matrices_total"];
-  must({"measure", model, "-o", out, "--blocks", "router"});
-  must({"measure", model, "-o", out, "--blocks", "router,shared_expert"});
-  EXPECT_GT(status(out)["matrices_total"], routers);
-  must({"validate", out});
-}
-
-TEST_F(MeasureCliTest, AnotherModeIsRefusedByNameAndRestartDiscards) {
-  const std::string model = mini();
-  const std::string out = folder_.file("out.h5");
-  must({"measure", model, "-o", out, "--blocks", "router"});
-  const ProgramResult refused =
-      run({"measure", model, "-o", out, "--blocks", "router", "--mode", "strict"});
-  EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_NE(refused.err.find("mode"), std::string::npos) << refused.err;
-  must({"measure", model, "-o", out, "--blocks", "router", "--mode", "strict", "--restart"});
-}
-
-TEST_F(MeasureCliTest, WorkersTogetherEqualOneRun) {
-  const std::string model = mini();
-  must({"measure", model, "-o", folder_.file("one.h5"), "--layers", "0-2"});
-  for (const char* worker : {"0/3", "1/3", "2/3"}) {
-    must({"measure", model, "-o", folder_.file("many.h5"), "--layers", "0-2", "--worker", worker});
-  }
-  must({"merge", folder_.file("many.h5.parts"), "-o", folder_.file("many.h5")});
-  must({"validate", folder_.file("many.h5")});
-  EXPECT_EQ(csv(folder_.file("one.h5")), csv(folder_.file("many.h5")));
-}
-
-TEST_F(MeasureCliTest, ThreadsAndBudgetDoNotChangeABit) {
-  const std::string model = mini();
-  must({"measure", model, "-o", folder_.file("a.h5"), "--threads", "1"});
-  must({"measure", model, "-o", folder_.file("b.h5"), "--threads", "2", "--ram-budget", "64MiB"});
-  EXPECT_EQ(csv(folder_.file("a.h5")), csv(folder_.file("b.h5")));
-}
-
 TEST_F(MeasureCliTest, EveryWayOfReadingGivesTheSameTableAndIsSaid) {
   must({"synth", "layer:6x768x512:fp8", "-o", folder_.file("layer")});
   std::string first;
@@ -128,51 +88,6 @@ TEST_F(MeasureCliTest, EveryWayOfReadingGivesTheSameTableAndIsSaid) {
     EXPECT_EQ(table, first.empty() ? table : first) << way;
     first = table;
   }
-}
-
-TEST_F(MeasureCliTest, ABudgetTooSmallNamesTheLeast) {
-  const ProgramResult refused =
-      run({"measure", mini(), "-o", folder_.file("out.h5"), "--ram-budget", "10kB"});
-  EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_NE(refused.err.find("at least"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
-}
-
-TEST_F(MeasureCliTest, ASignalKeepsWhatIsFinishedAndTheRunGoesOn) {
-  must({"synth", "layer:60x1024x512:bf16", "-o", folder_.file("layer")});
-  const std::string out = folder_.file("out.h5");
-  const std::vector<std::string> command = {"measure", folder_.file("layer"), "-o",
-                                            out,       "--progress",          "json"};
-  RunningProgram running(VINDEX_PROGRAM, command, folder_.file("stream"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  running.signal(SIGTERM);
-  const ProgramResult stopped = running.finish();
-  if (stopped.exit_code == 0) {
-    GTEST_SKIP() << "the run was over before the signal";
-  }
-  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
-  EXPECT_LT(stopped.seconds, 20.0);
-  must(command);
-  must({"validate", out});
-  EXPECT_EQ(status(out)["state"], "complete");
-}
-
-TEST_F(MeasureCliTest, AKillLosesNothingThatWasPublishedAndTheResultIsTheSame) {
-  must({"synth", "layer:40x768x512:bf16", "-o", folder_.file("layer")});
-  must({"measure", folder_.file("layer"), "-o", folder_.file("whole.h5")});
-  const std::string out = folder_.file("out.h5");
-  const std::vector<std::string> command = {"measure", folder_.file("layer"), "-o", out};
-  for (const int milliseconds : {20, 120, 300}) {
-    RunningProgram running(VINDEX_PROGRAM, command, folder_.file("stream"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    running.signal(SIGKILL);
-    running.finish();
-    if (std::filesystem::exists(out)) {
-      must({"validate", out});
-    }
-  }
-  must(command);
-  EXPECT_EQ(csv(out), csv(folder_.file("whole.h5")));
 }
 
 /// The table by column name; rows as text.

@@ -136,18 +136,10 @@ TEST_F(ProductsTest, HeadsStandBesideSeveralSignFlips) {
   must({"show", out, "--table", "product"});
 }
 
-TEST_F(ProductsTest, WorkersMergeAndRunsResumeToTheSameRows) {
+TEST_F(ProductsTest, RunsResumeToTheSameRows) {
   const std::string model = llama();
   const std::string whole = measured(model, "whole", {"--heads"});
   const auto expected = spectra(whole);
-  const std::string shared = folder_.file("shared.h5");
-  for (const char* worker : {"0/3", "1/3", "2/3"}) {
-    must({"measure", model, "-o", shared, "--heads", "--worker", worker, "--progress", "none"});
-  }
-  must({"merge", shared + ".parts", "-o", shared});
-  must({"validate", shared});
-  EXPECT_EQ(spectra(shared), expected);
-
   // A run without heads first, then only some, then all: what is there is kept.
   const std::string grown = measured(model, "grown");
   measured(model, "grown", {"--heads", "--layers", "1"});

@@ -59,14 +59,6 @@ class BudgetTest : public ProgramTest {
   }
 };
 
-TEST_F(BudgetTest, AModelOfTwiceTheBudgetGivesTheSameNumbers) {
-  const std::string model = folder_.file("layer");
-  must({"synth", "layer:24x2048x1024:bf16", "-o", model});
-  const std::uint64_t budget = 48 * kMiB;
-  ASSERT_LE(least(model), budget);
-  EXPECT_EQ(table_within(model, budget), table_within(model, 2048 * kMiB));
-}
-
 TEST_F(BudgetTest, AnEmbeddingLargerThanTheBudgetIsStreamed) {
   constexpr std::size_t kRows = 40000, kCols = 512;
   const std::string model = embedding(kRows, kCols);

@@ -98,27 +98,6 @@ TEST_F(TraceRunTest, TheDumpIsWhatThePagesOfDumpsSay) {
   }
 }
 
-// Prompts alone and together, in memory and in files, with weights that are held and that are
-// streamed, with one thread and with several.
-TEST_F(TraceRunTest, NeitherBudgetNorThreadsDecideABit) {
-  for (const std::string& model : {dense_, mixture_}) {
-    jobs::trace(settings(model, "a"), {});
-    jobs::TraceSettings least = settings(model, "b");
-    least.run.ram_budget = 1;
-    least.run.threads = 3;
-    const std::string refusal = message_of([&] { jobs::trace(least, {}); });
-    EXPECT_FALSE(fs::exists(folder_ / "b.parts"));
-    const std::size_t at = refusal.find("needs ");
-    ASSERT_NE(at, std::string::npos) << refusal;
-    least.run.ram_budget = std::stoull(refusal.substr(at + 6));
-    const jobs::TraceResult result = jobs::trace(least, {});
-    EXPECT_TRUE(result.rows_in_file);
-    EXPECT_EQ(content("a"), content("b"));
-    fs::remove_all(folder_ / "a");
-    fs::remove_all(folder_ / "b");
-  }
-}
-
 /// Rows of a .npy file of float32 as numbers, the first `count` of them.
 std::vector<float> first_floats(const std::string& path, std::size_t count) {
   const std::string bytes = testing::file_text(path);
