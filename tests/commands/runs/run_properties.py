@@ -246,7 +246,7 @@ class Run:
             if done.returncode not in (0, 73):
                 ends[STOPPED if done.returncode == STOPPED else KILLED] += 1
             if done.returncode == STOPPED:
-                check("E-STOPPED" in done.stderr and (not self.row.unit or " kept" in done.stderr), done.stderr)
+                check("E-STOPPED" in done.stderr and re.search("kept|run the same command again", done.stderr), done.stderr)
                 check(self.row.unit or not out or not os.listdir(os.path.dirname(out)), end, "left", out and os.listdir(os.path.dirname(out)))
             elif done.returncode == 0:
                 self.expect_whole("ended", done.stdout, f"{end} came too late")
