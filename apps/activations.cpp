@@ -2,7 +2,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/activations/activations_run.hpp"
+#include "commands/activations/activations_run.hpp"
 
 #include <memory>
 
@@ -10,23 +10,24 @@ namespace vindex::apps {
 
 namespace {
 
-struct ActivationsFlags : JobVerbFlags<jobs::ActivationsSettings> {
+struct ActivationsFlags : JobVerbFlags<commands::ActivationsSettings> {
   bool no_effective_rank = false;
 };
 
 Ending run_activations(const ActivationsFlags& flags, const Session& session) {
-  jobs::ActivationsSettings settings = settle(flags, session);
+  commands::ActivationsSettings settings = settle(flags, session);
   settings.covariance = !flags.no_effective_rank;
-  return run_cells(
-      settings.run, flags.job, session, results::FileSchema::kActivations,
-      [&](const engine::RunHooks& hooks) { return jobs::measure_activations(settings, hooks); });
+  return run_cells(settings.run, flags.job, session, results::FileSchema::kActivations,
+                   [&](const engine::RunHooks& hooks) {
+                     return commands::measure_activations(settings, hooks);
+                   });
 }
 
 }  // namespace
 
 void add_activations(CLI::App& app, Session& session) {
   auto flags = std::make_shared<ActivationsFlags>();
-  jobs::ActivationsSettings& settings = flags->settings;
+  commands::ActivationsSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "activations",
       "Sparsity, kurtosis, variance and rank of activations\n\n"

@@ -4,8 +4,8 @@
 #include "numbers.hpp"
 #include "verbs.hpp"
 
-#include "bench/encoded_weights.hpp"
-#include "bench/run_bench.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/run_bench.hpp"
 
 #include <fmt/format.h>
 
@@ -51,21 +51,20 @@ Shape parse_shape(const std::string& text) {
 }
 
 /// What two cores measure in about two minutes: weights as training leaves them, then noise.
-std::vector<bench::SpectraCase> usual_cases() {
-  using measure::Mode;
-  return {{Mode::kDefault, 7168, 2048, "BF16", "trained"},
-          {Mode::kDefault, 4096, 4096, "BF16", "trained"},
-          {Mode::kDefault, 768, 2048, "BF16", "trained"},
-          {Mode::kFast, 7168, 2048, "BF16", "trained"},
-          {Mode::kStrict, 7168, 2048, "BF16", "trained"},
-          {Mode::kDefault, 7168, 2048, "BF16", "noise"},
-          {Mode::kDefault, 4096, 4096, "BF16", "noise"},
-          {Mode::kDefault, 768, 2048, "BF16", "noise"},
-          {Mode::kDefault, 7168, 2048, "F8_E4M3/128x128", "noise"},
-          {Mode::kDefault, 2048, 7168, "F8_E4M3/128x128", "noise"},
-          {Mode::kFast, 7168, 2048, "BF16", "noise"},
-          {Mode::kStrict, 7168, 2048, "BF16", "noise"},
-          {Mode::kStrict, 4096, 4096, "BF16", "noise"}};
+std::vector<throughput::SpectraCase> usual_cases() {
+  return {{SpectrumMode::kDefault, 7168, 2048, "BF16", "trained"},
+          {SpectrumMode::kDefault, 4096, 4096, "BF16", "trained"},
+          {SpectrumMode::kDefault, 768, 2048, "BF16", "trained"},
+          {SpectrumMode::kFast, 7168, 2048, "BF16", "trained"},
+          {SpectrumMode::kStrict, 7168, 2048, "BF16", "trained"},
+          {SpectrumMode::kDefault, 7168, 2048, "BF16", "noise"},
+          {SpectrumMode::kDefault, 4096, 4096, "BF16", "noise"},
+          {SpectrumMode::kDefault, 768, 2048, "BF16", "noise"},
+          {SpectrumMode::kDefault, 7168, 2048, "F8_E4M3/128x128", "noise"},
+          {SpectrumMode::kDefault, 2048, 7168, "F8_E4M3/128x128", "noise"},
+          {SpectrumMode::kFast, 7168, 2048, "BF16", "noise"},
+          {SpectrumMode::kStrict, 7168, 2048, "BF16", "noise"},
+          {SpectrumMode::kStrict, 4096, 4096, "BF16", "noise"}};
 }
 
 /// The spectra of a mode where none was asked for.
@@ -80,10 +79,10 @@ std::vector<T> or_else(const std::vector<T>& given, std::vector<T> otherwise) {
 }
 
 /// Every combination of what was given, or the usual cases where nothing was.
-std::vector<bench::SpectraCase> cases_of(const BenchFlags& flags) {
+std::vector<throughput::SpectraCase> cases_of(const BenchFlags& flags) {
   const bool is_usual = flags.shapes.empty() && flags.encodings.empty() && flags.modes.empty();
-  std::vector<bench::SpectraCase> cases =
-      is_usual ? usual_cases() : std::vector<bench::SpectraCase>();
+  std::vector<throughput::SpectraCase> cases =
+      is_usual ? usual_cases() : std::vector<throughput::SpectraCase>();
   if (!is_usual) {
     for (const std::string& mode : or_else(flags.modes, {"default"})) {
       for (const std::string& text : or_else(flags.shapes, {"7168x2048", "2048x7168"})) {
@@ -96,8 +95,8 @@ std::vector<bench::SpectraCase> cases_of(const BenchFlags& flags) {
       }
     }
   }
-  std::vector<bench::SpectraCase> all;
-  for (const bench::SpectraCase& one : cases) {
+  std::vector<throughput::SpectraCase> all;
+  for (const throughput::SpectraCase& one : cases) {
     if (!flags.spectra.empty() && std::find(flags.spectra.begin(), flags.spectra.end(),
                                             one.spectrum) == flags.spectra.end()) {
       continue;
@@ -113,8 +112,8 @@ std::vector<bench::SpectraCase> cases_of(const BenchFlags& flags) {
   return all;
 }
 
-bench::BenchSettings bench_settings(const BenchFlags& flags, const Session& session) {
-  bench::BenchSettings settings;
+throughput::BenchSettings bench_settings(const BenchFlags& flags, const Session& session) {
+  throughput::BenchSettings settings;
   const auto wants = [&](const char* section) {
     return flags.sections.empty() ||
            std::find(flags.sections.begin(), flags.sections.end(), section) != flags.sections.end();
@@ -147,14 +146,14 @@ bench::BenchSettings bench_settings(const BenchFlags& flags, const Session& sess
   settings.synth_spec = flags.synth;
   settings.folder =
       flags.folder.empty() ? std::filesystem::temp_directory_path().string() : flags.folder;
-  settings.mode = flags.modes.empty() ? measure::Mode::kDefault : mode_of(flags.modes.front());
+  settings.mode = flags.modes.empty() ? SpectrumMode::kDefault : mode_of(flags.modes.front());
   settings.command = session.arguments;
   return settings;
 }
 
 /// Why a report is not whole: its first row with a note instead of samples.
-std::string failure_text(const bench::Report& report) {
-  const auto failed = [](const bench::Row& row) {
+std::string failure_text(const throughput::Report& report) {
+  const auto failed = [](const throughput::Row& row) {
     return row.samples.empty() && !row.note.empty();
   };
   const auto first = std::find_if(report.rows.begin(), report.rows.end(), failed);
@@ -195,7 +194,7 @@ void add_bench(CLI::App& app, Session& session) {
                    "steep, cluster, "
                    "dead; trained and noise for the mode default, else noise")
       ->delimiter(',')
-      ->check(CLI::IsMember(bench::known_spectra()));
+      ->check(CLI::IsMember(throughput::known_spectra()));
   verb->add_option("--routes,--svd-route", flags->routes, "auto, library, ...: SVD routes")
       ->delimiter(',');
   verb->add_option("--batch", flags->batches, "Matrices per call; as many as the back end asks for")
@@ -220,11 +219,11 @@ void add_bench(CLI::App& app, Session& session) {
   verb->add_option("--folder", flags->folder, "Where to write it; the folder for temporary files");
   verb->add_flag("--json", flags->json, "One JSON document with every sample (vindex-bench/1)");
   on_choice(*verb, session, [&session, flags] {
-    const bench::BenchOutcome outcome =
-        bench::run_bench(bench_settings(*flags, session),
-                         [&session](const std::string& line) { say(session, line); });
-    print_result(flags->json ? bench::report_json(outcome.report)
-                             : bench::report_table(outcome.report, text_width(STDOUT_FILENO)));
+    const throughput::BenchOutcome outcome =
+        throughput::run_bench(bench_settings(*flags, session),
+                              [&session](const std::string& line) { say(session, line); });
+    print_result(flags->json ? throughput::report_json(outcome.report)
+                             : throughput::report_table(outcome.report, text_width(STDOUT_FILENO)));
     if (outcome.stopped) {
       return stopped_early(fmt::format("{} rows are finished", outcome.report.rows.size()));
     }

@@ -3,7 +3,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/cka/cka_run.hpp"
+#include "commands/cka/cka_run.hpp"
 #include <vindex/error.hpp>
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct CkaFlags : JobVerbFlags<jobs::CkaSettings> {
+struct CkaFlags : JobVerbFlags<commands::CkaSettings> {
   bool no_interval = false;
 };
 
@@ -24,18 +24,19 @@ void refuse_bootstrap(const std::string& /*draws*/) {
 }
 
 Ending run_cka(const CkaFlags& flags, const Session& session) {
-  jobs::CkaSettings settings = settle(flags, session);
+  commands::CkaSettings settings = settle(flags, session);
   settings.interval = !flags.no_interval;
-  return run_cells(
-      settings.run, flags.job, session, results::FileSchema::kCka,
-      [&](const engine::RunHooks& hooks) { return jobs::compare_activations(settings, hooks); });
+  return run_cells(settings.run, flags.job, session, results::FileSchema::kCka,
+                   [&](const engine::RunHooks& hooks) {
+                     return commands::compare_activations(settings, hooks);
+                   });
 }
 
 }  // namespace
 
 void add_cka(CLI::App& app, Session& session) {
   auto flags = std::make_shared<CkaFlags>();
-  jobs::CkaSettings& settings = flags->settings;
+  commands::CkaSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "cka",
       "Compare dumps of activations layer by layer: CKA, null\n\n"

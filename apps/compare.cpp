@@ -4,9 +4,9 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "engine/job_runner.hpp"
-#include "jobs/compare/compare_run.hpp"
-#include "jobs/compare/compared.hpp"
+#include "commands/compare/compare_run.hpp"
+#include "commands/compare/compared.hpp"
+#include "engine/run/job_runner.hpp"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace vindex::apps {
 
 namespace {
 
-struct CompareFlags : JobVerbFlags<jobs::CompareSettings> {
+struct CompareFlags : JobVerbFlags<commands::CompareSettings> {
   std::string layers, blocks, roles, tensors, mode = "default";
 };
 
@@ -26,27 +26,27 @@ Ending run_compare(CompareFlags flags, const Session& session) {
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   flags.settings.map = model::parse_layer_map(flags.settings.map_text);
   flags.settings.run.options.mode = mode_of(flags.mode);
-  const jobs::CompareSettings settings = settle(flags, session);
+  const commands::CompareSettings settings = settle(flags, session);
   const std::string& output = settings.run.output;
   return run_job(
       settings.run, flags.job, session,
       {.noun = "pairs",
        .not_finite = "weights that are not finite; their rows say so and have no numbers",
-       .json = [&] { return jobs::compared_json(jobs::read_compared(output)); },
+       .json = [&] { return commands::compared_json(commands::read_compared(output)); },
        .text =
            [&](std::size_t width, std::string& backend) {
-             const jobs::Compared compared = jobs::read_compared(output);
+             const commands::Compared compared = commands::read_compared(output);
              backend = compared.backend;
-             return jobs::compared_text(compared, width);
+             return commands::compared_text(compared, width);
            }},
-      [&](const engine::RunHooks& hooks) { return jobs::compare_models(settings, hooks); });
+      [&](const engine::RunHooks& hooks) { return commands::compare_models(settings, hooks); });
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, Session& session) {
   auto flags = std::make_shared<CompareFlags>();
-  jobs::CompareSettings& settings = flags->settings;
+  commands::CompareSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "compare",
       "Compare two models, matrix by matrix\n\n"
@@ -79,7 +79,7 @@ void add_compare(CLI::App& app, Session& session) {
                  "Also the spectrum of B - A: the effective rank of the delta, beside noise");
   verb->add_option("--k", settings.subspace,
                    "Also the similarity of the top K singular directions: overlap, angles")
-      ->check(CLI::Range(1, static_cast<int>(measure::kMaxSubspace)));
+      ->check(CLI::Range(1, static_cast<int>(statistics::kMaxSubspace)));
   verb->add_option("--mode", flags->mode,
                    "Of the spectra of --delta and --k: fast, default, strict")
       ->check(CLI::IsMember({"fast", "default", "strict"}))

@@ -2,7 +2,7 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "jobs/decode/decode_tensor.hpp"
+#include "commands/decode/decode_tensor.hpp"
 
 #include <fmt/format.h>
 
@@ -38,9 +38,9 @@ void add_decode(CLI::App& app, Session& session) {
                        "standard output is a terminal, and the weights are binary; send it to a "
                        "file or a pipe");
     }
-    const jobs::DecodeOutcome outcome =
-        jobs::decode_tensor(options->model, options->model_config, options->tensor, options->slice,
-                            options->output, options->force);
+    const commands::DecodeOutcome outcome =
+        commands::decode_tensor(options->model, options->model_config, options->tensor,
+                                options->slice, options->output, options->force);
     say_warnings(session, outcome.warnings);
     say(session, fmt::format("{} values written to {}", outcome.values,
                              stream ? "standard output" : printable(options->output)));

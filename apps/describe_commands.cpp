@@ -2,8 +2,8 @@
 
 #include "help_text.hpp"
 
-#include "core/json_document.hpp"
-#include "engine/version.hpp"
+#include "core/json/json_document.hpp"
+#include "engine/run/version.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -6,8 +6,8 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "core/text_parts.hpp"
-#include "jobs/edit/edit_model.hpp"
+#include "commands/edit/edit_model.hpp"
+#include "core/text/text_parts.hpp"
 
 #include <fmt/format.h>
 

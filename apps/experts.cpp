@@ -3,7 +3,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/experts/experts_run.hpp"
+#include "commands/experts/experts_run.hpp"
 
 #include <fmt/format.h>
 
@@ -13,18 +13,18 @@ namespace vindex::apps {
 
 namespace {
 
-struct ExpertsFlags : JobVerbFlags<jobs::ExpertsSettings> {
+struct ExpertsFlags : JobVerbFlags<commands::ExpertsSettings> {
   std::string layers, roles, tensors;
 };
 
 Ending run_experts(const ExpertsFlags& flags, const Session& session) {
-  jobs::ExpertsSettings settings = settle(flags, session);
+  commands::ExpertsSettings settings = settle(flags, session);
   settings.run.selection = model::parse_selection(flags.layers, "", flags.roles, flags.tensors);
   std::string remark;
   const auto job = [&](const engine::RunHooks& hooks) {
-    const jobs::ExpertsOutcome outcome = jobs::measure_experts(settings, hooks);
+    const commands::ExpertsOutcome outcome = commands::measure_experts(settings, hooks);
     if (outcome.run.measured_now > 0 && settings.vectors == 0 && !outcome.run.stopped) {
-      remark = fmt::format("time: {}", jobs::floor_text(outcome.floor));
+      remark = fmt::format("time: {}", commands::floor_text(outcome.floor));
     }
     return outcome.run;
   };

@@ -5,8 +5,9 @@
 #include "arithmetic_environment.hpp"
 #include "flag_names.hpp"
 
-#include "core/text_parts.hpp"
-#include "engine/worker_share.hpp"
+#include "core/text/text_parts.hpp"
+#include "engine/plan/worker_share.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -102,8 +103,8 @@ void settle_backend(engine::RunSettings& settings, const BackendFlags& flags) {
   settings.matrix_unit = wants_matrix_unit();
 }
 
-std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
-                                               const Session& session) {
+std::unique_ptr<Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
+                                      const Session& session) {
   engine::RunSettings settings;
   settle_backend(settings, flags);
   settings.unset_variables = session.unset_variables;
@@ -125,13 +126,13 @@ std::int32_t parse_null(const std::string& text) {
   }
   if (text.starts_with(kDraws)) {
     const auto draws = whole_number<std::int32_t>(std::string_view(text).substr(kDraws.size()));
-    if (draws && *draws >= 1 && *draws <= measure::kMaxSignFlipDraws) {
+    if (draws && *draws >= 1 && *draws <= statistics::kMaxSignFlipDraws) {
       return *draws;
     }
   }
   throw UsageError("E-NULL", fmt::format("--null `{}`: write none, signflip or signflip=R with R "
                                          "from 1 to {}",
-                                         printable(text), measure::kMaxSignFlipDraws));
+                                         printable(text), statistics::kMaxSignFlipDraws));
 }
 
 }  // namespace

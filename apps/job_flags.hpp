@@ -5,8 +5,8 @@
 
 #include "verbs.hpp"
 
-#include "jobs/spectra/measure_run.hpp"
-#include "results/run_store.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -67,8 +67,8 @@ Settings settle(const JobVerbFlags<Settings>& flags, const Session& session) {
 /// The first of the back ends that `flags` name, for one matrix at a time with its singular
 /// vectors; says which it is. `threads`: 0 for every core. Errors: those of
 /// engine::open_backends().
-std::unique_ptr<measure::Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
-                                               const Session& session);
+std::unique_ptr<Backend> open_backend(const BackendFlags& flags, std::int32_t threads,
+                                      const Session& session);
 
 /// Flags as typed; settings_of() turns them into what the engine understands.
 struct MeasureFlags {

@@ -5,10 +5,10 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "core/size_text.hpp"
-#include "jobs/lookup/lookup_run.hpp"
-#include "jobs/lookup/store_features.hpp"
-#include "jobs/lookup/stored_features.hpp"
+#include "commands/lookup/lookup_run.hpp"
+#include "commands/lookup/store/store_features.hpp"
+#include "commands/lookup/store/stored_features.hpp"
+#include "core/text/size_text.hpp"
 
 #include <fmt/format.h>
 
@@ -22,8 +22,8 @@ namespace vindex::apps {
 namespace {
 
 struct LookupFlags {
-  jobs::LookupSettings settings;
-  jobs::StoreSettings store;  ///< its `run` where a file is written
+  commands::LookupSettings settings;
+  commands::StoreSettings store;  ///< its `run` where a file is written
   JobFlags job;
   std::vector<std::string> tokens, sequences, number_sequences;
   std::vector<std::int64_t> numbers;
@@ -31,26 +31,26 @@ struct LookupFlags {
   std::string role = "gate_proj", pooling = "mean";
 };
 
-jobs::QueryList requests_of(const LookupFlags& flags) {
-  std::vector<jobs::QueryRequest> given;
+commands::QueryList requests_of(const LookupFlags& flags) {
+  std::vector<commands::QueryRequest> given;
   for (const std::string& token : flags.tokens) {
-    given.push_back({.what = jobs::TokenText{token}});
+    given.push_back({.what = commands::TokenText{token}});
   }
   for (const std::int64_t number : flags.numbers) {
-    given.push_back({.what = jobs::TokenNumber{number}});
+    given.push_back({.what = commands::TokenNumber{number}});
   }
   for (const std::string& entries : flags.sequences) {
-    given.push_back(jobs::token_sequence(entries));
+    given.push_back(commands::token_sequence(entries));
   }
   for (const std::string& numbers : flags.number_sequences) {
-    given.push_back(jobs::token_numbers(numbers));
+    given.push_back(commands::token_numbers(numbers));
   }
-  jobs::QueryList requests(std::move(given));
+  commands::QueryList requests(std::move(given));
   if (!flags.vector_file.empty()) {
-    requests.add(jobs::read_vectors(flags.vector_file));
+    requests.add(commands::read_vectors(flags.vector_file));
   }
   if (!flags.queries_file.empty()) {
-    requests.add(jobs::read_queries(flags.queries_file));
+    requests.add(commands::read_queries(flags.queries_file));
   }
   if (requests.empty()) {
     throw UsageError("E-QUERY",
@@ -64,21 +64,21 @@ model::FeatureRole role_of(const LookupFlags& flags) {
   return flags.role == "up_proj" ? model::FeatureRole::kUp : model::FeatureRole::kGate;
 }
 
-jobs::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
-  jobs::LookupSettings settings = flags.settings;
+commands::LookupSettings lookup_settings(const LookupFlags& flags, const Session& session) {
+  commands::LookupSettings settings = flags.settings;
   settings.requests = requests_of(flags);
   settings.selection = model::parse_selection(flags.layers, flags.blocks, "", flags.tensors);
   settings.role = role_of(flags);
   settings.threads = flags.job.threads;
-  static const std::map<std::string, jobs::LookupOrder> kOrders = {
-      {"", jobs::LookupOrder::kApart},
-      {"positive", jobs::LookupOrder::kPositive},
-      {"negative", jobs::LookupOrder::kNegative},
-      {"cosine", jobs::LookupOrder::kCosine},
-      {"score", jobs::LookupOrder::kScore}};
+  static const std::map<std::string, commands::LookupOrder> kOrders = {
+      {"", commands::LookupOrder::kApart},
+      {"positive", commands::LookupOrder::kPositive},
+      {"negative", commands::LookupOrder::kNegative},
+      {"cosine", commands::LookupOrder::kCosine},
+      {"score", commands::LookupOrder::kScore}};
   settings.order = kOrders.at(flags.order);
   settings.pooling =
-      flags.pooling == "last" ? jobs::TokenPooling::kLast : jobs::TokenPooling::kMean;
+      flags.pooling == "last" ? commands::TokenPooling::kLast : commands::TokenPooling::kMean;
   settings.ram_budget = ram_budget_of(session, flags.job.ram_budget).bytes;
   return settings;
 }
@@ -93,7 +93,7 @@ Ending run_store(const LookupFlags& flags, const Session& session) {
                      "-o stores features, not answers: leave out queries and --by; then `vindex "
                      "lookup OUT.h5 ...` answers them");
   }
-  if (jobs::is_stored_features(flags.settings.model)) {
+  if (commands::is_stored_features(flags.settings.model)) {
     throw UsageError("E-USAGE", fmt::format("-o stores features of a model, and {} has stored ones",
                                             printable(flags.settings.model)));
   }
@@ -101,7 +101,7 @@ Ending run_store(const LookupFlags& flags, const Session& session) {
       {"f16", decode::ElementType::kF16},
       {"bf16", decode::ElementType::kBF16},
       {"f32", decode::ElementType::kF32}};
-  jobs::StoreSettings settings = flags.store;
+  commands::StoreSettings settings = flags.store;
   settle_job(settings.run, flags.job, session);
   settings.run.model = flags.settings.model;
   settings.run.model_config = flags.settings.model_config;
@@ -114,7 +114,7 @@ Ending run_store(const LookupFlags& flags, const Session& session) {
   }
   return run_cells(
       settings.run, flags.job, session, results::FileSchema::kGateVectors,
-      [&](const engine::RunHooks& hooks) { return jobs::store_features(settings, hooks); });
+      [&](const engine::RunHooks& hooks) { return commands::store_features(settings, hooks); });
 }
 
 Ending run_lookup(const LookupFlags& flags, const Session& session) {
@@ -124,27 +124,27 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   if (!flags.type.empty() || flags.job.restart) {
     throw UsageError("E-USAGE", "--dtype and --restart are of a file that -o writes");
   }
-  const jobs::LookupSettings settings = lookup_settings(flags, session);
+  const commands::LookupSettings settings = lookup_settings(flags, session);
   RunTalk talk(session, flags.job.progress);
   // A million answers are not a million calls of the system.
   constexpr std::size_t kPrintedBytes = 64U << 10U;
   std::string waiting;
   const auto print_waiting = [&] { print_result(std::exchange(waiting, {})); };
-  jobs::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO),
-                            [&](const std::string& text) {
-                              waiting += text;
-                              if (waiting.size() >= kPrintedBytes) {
-                                print_waiting();
-                              }
-                            });
+  commands::LookupWriter writer(flags.job.json, text_width(STDOUT_FILENO),
+                                [&](const std::string& text) {
+                                  waiting += text;
+                                  if (waiting.size() >= kPrintedBytes) {
+                                    print_waiting();
+                                  }
+                                });
   std::int64_t seen_passes = 0;
-  const auto see = [&](const jobs::LookupResult& all, const jobs::QueryResult& query) {
+  const auto see = [&](const commands::LookupResult& all, const commands::QueryResult& query) {
     if (std::exchange(seen_passes, all.passes) != all.passes) {
       talk.finish();  // its line ends before results begin
     }
     writer.add(all, query);
   };
-  const jobs::LookupResult result = jobs::look_up(settings, talk.hooks(), see);
+  const commands::LookupResult result = commands::look_up(settings, talk.hooks(), see);
   if (result.stopped) {
     print_waiting();
     talk.finish();
@@ -152,7 +152,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
   }
   writer.finish(result);
   print_waiting();
-  for (const jobs::SkippedMatrix& matrix : result.skipped) {
+  for (const commands::SkippedMatrix& matrix : result.skipped) {
     say(session, fmt::format("warning W-SKIPPED: {}: {}", matrix.name, printable(matrix.reason)));
   }
   if (result.not_finite > 0) {
@@ -176,7 +176,7 @@ Ending run_lookup(const LookupFlags& flags, const Session& session) {
 
 void add_lookup(CLI::App& app, Session& session) {
   auto flags = std::make_shared<LookupFlags>();
-  jobs::LookupSettings& settings = flags->settings;
+  commands::LookupSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "lookup",
       "Find the features that activate for a token or a vector\n\n"

@@ -6,15 +6,15 @@
 #include "help_text.hpp"
 #include "verbs.hpp"
 
-#include "core/nearest_name.hpp"
-#include "core/output_target.hpp"
-#include "core/reading_bounds.hpp"
-#include "core/stop.hpp"
-#include "core/text_parts.hpp"
-#include "engine/opening.hpp"
-#include "engine/version.hpp"
-#include "input/remote_environment.hpp"
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "core/files/output_target.hpp"
+#include "core/files/reading_bounds.hpp"
+#include "core/process/stop.hpp"
+#include "core/text/nearest_name.hpp"
+#include "core/text/text_parts.hpp"
+#include "engine/run/opening.hpp"
+#include "engine/run/version.hpp"
+#include "input/stores/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -250,7 +250,7 @@ std::vector<std::jthread> load_ahead(const std::vector<std::string>& words) {
     return word == "-h" || word == "--help" || word.find("cuda") != std::string::npos;
   });
   return command != words.end() && *command == "measure" && !is_for_nothing
-             ? vindex::jobs::load_blas_ahead(vindex::apps::blas_core_wish())
+             ? vindex::commands::load_blas_ahead(vindex::apps::blas_core_wish())
              : std::vector<std::jthread>();
 }
 

@@ -3,12 +3,13 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "core/json_document.hpp"
-#include "core/size_text.hpp"
-#include "engine/job_runner.hpp"
-#include "engine/progress.hpp"
-#include "jobs/spectra/measure_run.hpp"
-#include "report/shown_spectra.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/size_text.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run/progress.hpp"
+#include "report/text/shown_spectra.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 
 #include <fmt/format.h>
 
@@ -25,13 +26,13 @@ namespace {
 constexpr std::size_t kMaxTableLines = 120;
 
 /// Seconds that the whole of `plan` is on its way at the rate of the sample; 0 where it is none.
-double transfer_seconds(const engine::WorkPlan& plan, const jobs::AccessProof& proof) {
+double transfer_seconds(const engine::WorkPlan& plan, const commands::AccessProof& proof) {
   return proof.sample_bytes == 0 ? 0.0
                                  : proof.sample_seconds * static_cast<double>(plan.read_bytes) /
                                        static_cast<double>(proof.sample_bytes);
 }
 
-std::string proof_text(const engine::WorkPlan& plan, const jobs::AccessProof& proof,
+std::string proof_text(const engine::WorkPlan& plan, const commands::AccessProof& proof,
                        const std::string& output) {
   std::string out = fmt::format("access            {} file{} of the model read at both ends\n",
                                 proof.files, proof.files == 1 ? "" : "s");
@@ -54,11 +55,11 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   const engine::SelectedModel model = engine::open_selected(settings);
   std::string note;
   const auto backends = engine::open_backends(settings, note);
-  const engine::WorkPlan plan = jobs::plan_run(settings, model, backends);
-  const jobs::AccessProof proof =
-      flags.dry_run ? jobs::prove_access(settings, model, plan) : jobs::AccessProof{};
-  const double seconds = jobs::expected_seconds(plan, model.index, settings, backends);
-  const std::uint64_t disk = jobs::needed_disk(plan, copies);
+  const engine::WorkPlan plan = commands::plan_run(settings, model, backends);
+  const commands::AccessProof proof =
+      flags.dry_run ? commands::prove_access(settings, model, plan) : commands::AccessProof{};
+  const double seconds = commands::expected_seconds(plan, model.index, settings, backends);
+  const std::uint64_t disk = commands::needed_disk(plan, copies);
   if (flags.job.json) {
     Json document{{"schema", "vindex-plan/1"},
                   {"units", plan.units.size()},
@@ -88,9 +89,10 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
   std::string devices;
   for (const auto& backend : backends) {
     if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
-      devices += fmt::format("device memory     {} of {} on {}\n",
-                             memory_text(jobs::device_need(plan, model.index, settings, *backend)),
-                             memory_text(bytes), backend->info().device);
+      devices +=
+          fmt::format("device memory     {} of {} on {}\n",
+                      memory_text(commands::device_need(plan, model.index, settings, *backend)),
+                      memory_text(bytes), backend->info().device);
     }
   }
   print_result(
@@ -114,10 +116,10 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
 
 /// One draw has no z that could mislead.
 void say_few_draws(std::int32_t draws, const Session& session) {
-  if (draws > 1 && draws < measure::kRecommendedSignFlipDraws) {
+  if (draws > 1 && draws < statistics::kRecommendedSignFlipDraws) {
     say(session,
         fmt::format("warning W-NULL-DRAWS: z and p of {} sign flips say little; use {} or more",
-                    draws, measure::kRecommendedSignFlipDraws));
+                    draws, statistics::kRecommendedSignFlipDraws));
   }
 }
 
@@ -150,7 +152,7 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
        .json = [&] { return report::groups_json(report::read_shown(settings.output, {})); },
        .text = [&](std::size_t width,
                    std::string& backend) { return tables_text(settings.output, width, backend); }},
-      [&](const engine::RunHooks& hooks) { return jobs::measure_model(settings, hooks); });
+      [&](const engine::RunHooks& hooks) { return commands::measure_model(settings, hooks); });
 }
 
 void add_model(CLI::App& verb, MeasureFlags& flags) {

@@ -1,7 +1,7 @@
 // Owns parsing a decimal number and refusing everything else.
 #include "numbers.hpp"
 
-#include "core/text_parts.hpp"
+#include "core/text/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

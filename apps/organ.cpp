@@ -2,7 +2,7 @@
 // file.
 #include "organ.hpp"
 
-#include "core/size_text.hpp"
+#include "core/text/size_text.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 #include "flag_names.hpp"
 #include "organ.hpp"
 
-#include "core/json_document.hpp"
-#include "organ/assemble.hpp"
+#include "core/json/json_document.hpp"
+#include "organ/assemble/assemble.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "organ.hpp"
 #include "report_file.hpp"
 
-#include "organ/model_difference.hpp"
+#include "organ/difference/model_difference.hpp"
 
 #include <fmt/format.h>
 

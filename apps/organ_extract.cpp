@@ -2,11 +2,11 @@
 #include "flag_names.hpp"
 #include "organ.hpp"
 
-#include "core/json_document.hpp"
-#include "core/size_text.hpp"
-#include "core/text_table.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/size_text.hpp"
+#include "core/text/text_table.hpp"
 #include "fleet/dissect.hpp"
-#include "organ/extract.hpp"
+#include "organ/extract/extract.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "organ.hpp"
 #include "report_file.hpp"
 
-#include "organ/graft.hpp"
+#include "organ/graft/graft.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "core/path_kind.hpp"
-#include "engine/job_runner.hpp"
+#include "core/files/path_kind.hpp"
+#include "engine/run/job_runner.hpp"
 #include "fleet/measure_fleet.hpp"
 
 #include <fmt/format.h>

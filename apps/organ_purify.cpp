@@ -6,8 +6,8 @@
 #include "report_file.hpp"
 #include "run_talk.hpp"
 
-#include "core/atomic_file.hpp"
-#include "jobs/purify/purify.hpp"
+#include "commands/purify/purify.hpp"
+#include "core/files/atomic_file.hpp"
 
 #include <fmt/format.h>
 

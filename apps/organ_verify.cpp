@@ -1,7 +1,7 @@
 // The command organ verify: a GGUF model judged by the rules that loaders hold it to.
 #include "organ.hpp"
 
-#include "core/json_document.hpp"
+#include "core/json/json_document.hpp"
 #include "organ/verify.hpp"
 
 #include <fmt/format.h>

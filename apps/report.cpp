@@ -2,8 +2,8 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "core/size_text.hpp"
-#include "report/write_page.hpp"
+#include "core/text/size_text.hpp"
+#include "report/page/write_page.hpp"
 
 #include <fmt/format.h>
 

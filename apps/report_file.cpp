@@ -3,10 +3,10 @@
 
 #include "verbs.hpp"
 
-#include "core/output_target.hpp"
-#include "core/path_kind.hpp"
-#include "core/text_table.hpp"
-#include "engine/opening.hpp"
+#include "core/files/output_target.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/text/text_table.hpp"
+#include "engine/run/opening.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

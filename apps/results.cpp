@@ -2,8 +2,8 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "report/export.hpp"
-#include "results/run_store.hpp"
+#include "report/export/export.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <fmt/format.h>
 

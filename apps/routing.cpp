@@ -2,7 +2,7 @@
 #include "job_flags.hpp"
 #include "run_talk.hpp"
 
-#include "jobs/routing/routing_run.hpp"
+#include "commands/routing/routing_run.hpp"
 
 #include <memory>
 
@@ -11,15 +11,15 @@ namespace vindex::apps {
 namespace {
 
 struct RoutingFlags {
-  jobs::RoutingSettings settings;
+  commands::RoutingSettings settings;
   JobFlags job;
   std::string scoring;
   std::int64_t top_k = 0;
   bool normalise = false;
 };
 
-jobs::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
-  jobs::RoutingSettings settings = flags.settings;
+commands::RoutingSettings routing_settings(const RoutingFlags& flags, const Session& session) {
+  commands::RoutingSettings settings = flags.settings;
   const bool is_given = flags.top_k > 0 || !flags.scoring.empty();
   if ((is_given && !settings.model.empty()) ||
       (is_given && (flags.top_k < 1 || flags.scoring.empty())) || (flags.normalise && !is_given)) {
@@ -42,17 +42,17 @@ jobs::RoutingSettings routing_settings(const RoutingFlags& flags, const Session&
 }
 
 Ending run_routing(const RoutingFlags& flags, const Session& session) {
-  const jobs::RoutingSettings settings = routing_settings(flags, session);
+  const commands::RoutingSettings settings = routing_settings(flags, session);
   return run_cells(
       settings.run, flags.job, session, results::FileSchema::kRouting,
-      [&](const engine::RunHooks& hooks) { return jobs::measure_routing(settings, hooks); });
+      [&](const engine::RunHooks& hooks) { return commands::measure_routing(settings, hooks); });
 }
 
 }  // namespace
 
 void add_routing(CLI::App& app, Session& session) {
   auto flags = std::make_shared<RoutingFlags>();
-  jobs::RoutingSettings& settings = flags->settings;
+  commands::RoutingSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "routing",
       "Expert loads, co-activation and margins of routers\n\n"

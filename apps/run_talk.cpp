@@ -4,9 +4,9 @@
 
 #include "verbs.hpp"
 
-#include "engine/job_runner.hpp"
-#include "report/cells_text.hpp"
-#include "results/shown_cells.hpp"
+#include "engine/run/job_runner.hpp"
+#include "report/text/cells_text.hpp"
+#include "results/reading/shown_cells.hpp"
 
 #include <fmt/format.h>
 

@@ -5,9 +5,9 @@
 #include "job_flags.hpp"
 #include "verbs.hpp"
 
-#include "engine/job_runner.hpp"
-#include "engine/progress.hpp"
-#include "results/run_store.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run/progress.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -2,13 +2,13 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "core/text_table.hpp"
-#include "jobs/compare/compared.hpp"
-#include "report/cells_text.hpp"
-#include "report/shown_models.hpp"
-#include "report/shown_spectra.hpp"
-#include "results/run_store.hpp"
-#include "results/shown_cells.hpp"
+#include "commands/compare/compared.hpp"
+#include "core/text/text_table.hpp"
+#include "report/text/cells_text.hpp"
+#include "report/text/shown_models.hpp"
+#include "report/text/shown_spectra.hpp"
+#include "results/parts/run_store.hpp"
+#include "results/reading/shown_cells.hpp"
 
 #include <fmt/format.h>
 
@@ -91,16 +91,17 @@ std::string one_paragraph(const std::string& line, const ShowFlags& flags) {
 
 /// Pairs in groups; single ones are rows of cells.
 void show_pairs(const ShowFlags& flags) {
-  jobs::Compared compared = jobs::read_compared(flags.path, flags.selection(), flags.per_layer);
+  commands::Compared compared =
+      commands::read_compared(flags.path, flags.selection(), flags.per_layer);
   if (flags.top) {
-    jobs::keep_top_groups(compared, *flags.top, flags.sort_by, flags.ascending);
+    commands::keep_top_groups(compared, *flags.top, flags.sort_by, flags.ascending);
   }
   const std::string head = fmt::format("{}: {} of {} pairs compared ({}), {} beside {}\n",
                                        printable(compared.path), compared.compared, compared.pairs,
                                        compared.state, compared.model_a, compared.model_b);
   print_result(flags.json
-                   ? jobs::compared_json(compared)
-                   : one_paragraph(head, flags) + jobs::compared_text(compared, flags.width()));
+                   ? commands::compared_json(compared)
+                   : one_paragraph(head, flags) + commands::compared_text(compared, flags.width()));
 }
 
 /// Files of compare, experts, cka, activations and routing: one table of their own each.

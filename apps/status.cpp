@@ -1,10 +1,10 @@
 // The command status: what of a run is done, left and failed, also while it works.
 #include "verbs.hpp"
 
-#include "core/json_document.hpp"
-#include "core/text_table.hpp"
-#include "engine/progress.hpp"
-#include "results/run_store.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/text_table.hpp"
+#include "engine/run/progress.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <fmt/format.h>
 

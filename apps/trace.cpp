@@ -4,8 +4,8 @@
 #include "run_talk.hpp"
 #include "verbs.hpp"
 
-#include "jobs/trace/joined_dump.hpp"
-#include "jobs/trace/trace_run.hpp"
+#include "commands/trace/output/joined_dump.hpp"
+#include "commands/trace/trace_run.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace vindex::apps {
 namespace {
 
 struct TraceFlags {
-  jobs::TraceSettings settings;
+  commands::TraceSettings settings;
   BackendFlags backend;
   std::string keep, layers, type = "f32", format = "npy", ram_budget, progress = "auto";
   bool json = false;
@@ -26,7 +26,7 @@ struct TraceFlags {
 
 /// Flags of what is not asked for are a slip that would be noticed behind a long run.
 void refuse_idle_flags(const TraceFlags& flags) {
-  const jobs::TraceSettings& settings = flags.settings;
+  const commands::TraceSettings& settings = flags.settings;
   const auto refuse = [](bool is_idle, const char* flag, const char* of) {
     if (is_idle) {
       throw UsageError("E-USAGE", fmt::format("{} means nothing without {}", flag, of));
@@ -43,11 +43,11 @@ void refuse_idle_flags(const TraceFlags& flags) {
          "--against");
 }
 
-jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& session) {
-  jobs::TraceSettings settings = flags.settings;
-  settings.dump =
-      jobs::dump_choice(flags.keep, flags.layers, flags.type,
-                        jobs::is_one_file(settings.run.output) ? "safetensors" : flags.format);
+commands::TraceSettings trace_settings(const TraceFlags& flags, const Session& session) {
+  commands::TraceSettings settings = flags.settings;
+  settings.dump = commands::dump_choice(
+      flags.keep, flags.layers, flags.type,
+      commands::is_one_file(settings.run.output) ? "safetensors" : flags.format);
   settle_backend(settings.run, flags.backend);
   const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.run.ram_budget = budget.bytes;
@@ -59,9 +59,9 @@ jobs::TraceSettings trace_settings(const TraceFlags& flags, const Session& sessi
 
 Ending run_trace(const TraceFlags& flags, const Session& session) {
   refuse_idle_flags(flags);
-  const jobs::TraceSettings settings = trace_settings(flags, session);
+  const commands::TraceSettings settings = trace_settings(flags, session);
   RunTalk talk(session, flags.progress);
-  const jobs::TraceResult result = jobs::trace(settings, talk.hooks());
+  const commands::TraceResult result = commands::trace(settings, talk.hooks());
   talk.finish();
   if (result.stopped) {
     return stopped_early(
@@ -76,16 +76,16 @@ Ending run_trace(const TraceFlags& flags, const Session& session) {
                              result.unrouted));
   }
   if (result.not_finite.any()) {
-    say(session, jobs::not_finite_text(result.not_finite, ""));
+    say(session, commands::not_finite_text(result.not_finite, ""));
   }
   if (result.not_finite_against.any()) {
     say(session,
-        jobs::not_finite_text(result.not_finite_against, printable(settings.against) + ": "));
+        commands::not_finite_text(result.not_finite_against, printable(settings.against) + ": "));
   }
   if (flags.json) {
-    print_result(jobs::trace_json(result));
+    print_result(commands::trace_json(result));
   } else if (!session.quiet) {
-    print_result(jobs::trace_text(result, text_width(STDOUT_FILENO)));
+    print_result(commands::trace_text(result, text_width(STDOUT_FILENO)));
   }
   return {};
 }
@@ -94,7 +94,7 @@ Ending run_trace(const TraceFlags& flags, const Session& session) {
 
 void add_trace(CLI::App& app, Session& session) {
   auto flags = std::make_shared<TraceFlags>();
-  jobs::TraceSettings& settings = flags->settings;
+  commands::TraceSettings& settings = flags->settings;
   CLI::App* verb = app.add_subcommand(
       "trace",
       "Run prompts through a model and keep its activations\n\n"

@@ -4,12 +4,12 @@
 
 #include "numbers.hpp"
 
-#include "core/output_target.hpp"
-#include "core/secrets.hpp"
-#include "core/text_table.hpp"
-#include "core/threads.hpp"
-#include "engine/opening.hpp"
-#include "engine/version.hpp"
+#include "core/files/output_target.hpp"
+#include "core/process/threads.hpp"
+#include "core/text/secrets.hpp"
+#include "core/text/text_table.hpp"
+#include "engine/run/opening.hpp"
+#include "engine/run/version.hpp"
 
 #include <fmt/format.h>
 
@@ -264,10 +264,10 @@ std::vector<std::int32_t> parse_devices(const std::string& text) {
   return devices;
 }
 
-measure::Mode mode_of(const std::string& name) {
-  static const std::map<std::string, measure::Mode> kModes = {{"fast", measure::Mode::kFast},
-                                                              {"default", measure::Mode::kDefault},
-                                                              {"strict", measure::Mode::kStrict}};
+SpectrumMode mode_of(const std::string& name) {
+  static const std::map<std::string, SpectrumMode> kModes = {{"fast", SpectrumMode::kFast},
+                                                             {"default", SpectrumMode::kDefault},
+                                                             {"strict", SpectrumMode::kStrict}};
   return kModes.at(name);
 }
 

@@ -2,9 +2,9 @@
 // spoken, and what the program knows of the terminal it talks to.
 #pragma once
 
-#include "engine/memory_budget.hpp"
-#include "engine/worker_share.hpp"
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "engine/plan/memory_budget.hpp"
+#include "engine/plan/worker_share.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -89,7 +89,7 @@ engine::SchedulerVariables scheduler_variables();
 std::vector<std::int32_t> parse_devices(const std::string& text);
 
 /// "fast", "default", "strict": names that the command line has checked.
-measure::Mode mode_of(const std::string& name);
+SpectrumMode mode_of(const std::string& name);
 
 /// The option --reshape into `choice` ("none", "out").
 void add_reshape(CLI::App& verb, std::string& choice);

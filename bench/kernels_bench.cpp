@@ -3,17 +3,17 @@
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
 #include "apps/arithmetic_environment.hpp"
-#include "bench/encoded_weights.hpp"
-#include "bench/report.hpp"
-#include "bench/sampling.hpp"
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
 #include "decode/decode_matrix.hpp"
-#include "engine/version.hpp"
-#include "measure/backend.hpp"
+#include "engine/run/version.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/report.hpp"
+#include "throughput/sampling.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -189,7 +189,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const auto backend = cpu::make_cpu_backend(1, apps::blas_core_wish());
-  const measure::BackendInfo info = backend->info();
+  const BackendInfo info = backend->info();
   const std::int64_t n = std::min(rows, cols);
   std::vector<Case> cases;
   add_gram_cases(rows, cols, cases);

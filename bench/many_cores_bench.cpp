@@ -5,10 +5,10 @@
 #include "pipeline_model.hpp"
 #include "simulated_cores.hpp"
 
-#include "bench/report.hpp"
-#include "bench/sampling.hpp"
-#include "core/parallel.hpp"
-#include "engine/version.hpp"
+#include "core/process/parallel.hpp"
+#include "engine/run/version.hpp"
+#include "throughput/report.hpp"
+#include "throughput/sampling.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

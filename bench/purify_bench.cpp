@@ -7,12 +7,12 @@
 #include "purify_cases.hpp"
 
 #include "apps/arithmetic_environment.hpp"
-#include "bench/report.hpp"
+#include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "engine/version.hpp"
-#include "jobs/purify/purify_methods.hpp"
-#include "measure/metrics.hpp"
+#include "engine/run/version.hpp"
+#include "statistics/spectrum/metrics.hpp"
+#include "throughput/report.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +46,7 @@ double squared_distance(const std::vector<float>& a, const std::vector<float>& b
 
 /// Interquartile range / 1.349 (1 + sqrt(p / n)), as LaserRMT has it.
 std::int64_t laser_rmt_rank(const std::vector<double>& sigma, double aspect) {
-  const double spread = measure::quantile(sigma, 0.75) - measure::quantile(sigma, 0.25);
+  const double spread = statistics::quantile(sigma, 0.75) - statistics::quantile(sigma, 0.25);
   const double threshold = spread / 1.349 * (1.0 + std::sqrt(aspect));
   return std::count_if(sigma.begin(), sigma.end(),
                        [threshold](double value) { return value > threshold; });
@@ -72,7 +72,7 @@ struct Purified {
 };
 
 Purified purified_once(const std::string& name, const bench::DrawnMatrix& matrix,
-                       const measure::MatrixReport& report, measure::Backend& backend) {
+                       const MatrixReport& report, Backend& backend) {
   Purified out{matrix.weights, ""};
   if (name == "all-zero") {
     std::fill(out.weights.begin(), out.weights.end(), 0.0F);
@@ -103,13 +103,13 @@ Purified purified_once(const std::string& name, const bench::DrawnMatrix& matrix
   return out;
 }
 
-measure::MatrixReport spectrum_of(const bench::DrawnMatrix& matrix, measure::Backend& backend) {
-  const auto input = measure::make_memory_input(
-      decode::float32_view(matrix.weights.data(), matrix.rows, matrix.cols));
-  measure::MatrixInput* const batch[] = {input.get()};
-  measure::MatrixReport report;
+MatrixReport spectrum_of(const bench::DrawnMatrix& matrix, Backend& backend) {
+  const auto input =
+      make_memory_input(decode::float32_view(matrix.weights.data(), matrix.rows, matrix.cols));
+  MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
   backend.measure(batch, {}, 0, std::span(&report, 1));
-  expects(report.status == measure::Status::kMeasured, "a spectrum of a finite matrix");
+  expects(report.status == MatrixStatus::kMeasured, "a spectrum of a finite matrix");
   return report;
 }
 
@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   for (std::size_t index = 0; index < cases; ++index) {
     const bench::PurifyCase& row = bench::purify_cases()[index];
     const bench::DrawnMatrix matrix = bench::draw_case(index, kRows, kCols, seed);
-    const measure::MatrixReport spectrum = spectrum_of(matrix, *backend);
+    const MatrixReport spectrum = spectrum_of(matrix, *backend);
     const double nothing = squared_distance(matrix.weights, matrix.signal);
     for (std::size_t k = 0; k < bench::kPurifyRules.size(); ++k) {
       const Purified purified = purified_once(bench::kPurifyRules[k], matrix, spectrum, *backend);

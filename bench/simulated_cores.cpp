@@ -1,13 +1,13 @@
 // Owns the storage and the back end that sleep, and the clocks around the real job.
 #include "simulated_cores.hpp"
 
-#include "bench/sampling.hpp"
+#include "commands/spectra/spectrum_job.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "engine/description_parts.hpp"
-#include "engine/job_runner.hpp"
-#include "input/file_source.hpp"
-#include "jobs/spectra/spectrum_job.hpp"
+#include "engine/run/description_parts.hpp"
+#include "engine/run/job_runner.hpp"
+#include "input/local/file_source.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -138,10 +138,10 @@ class SleepingSource final : public ByteSource {
 
 /// What solvers make of a shape: a spectrum like noise with a head, the same for every matrix but
 /// for its scale, so that the file is no smaller than a real one.
-measure::MatrixReport template_report(const SimulatedShape& shape) {
+MatrixReport template_report(const SimulatedShape& shape) {
   const std::int64_t count = std::min(shape.rows, shape.cols);
-  measure::MatrixReport report;
-  report.status = measure::Status::kMeasured;
+  MatrixReport report;
+  report.status = MatrixStatus::kMeasured;
   report.method = "gram32+trd32+cpu";
   report.sigma_error = 1e-6;
   report.check_trace = report.check_gram = 0.0;
@@ -175,7 +175,7 @@ struct SolverVisit {
 };
 thread_local SolverVisit solver_visit;
 
-class SleepingBackend final : public measure::Backend {
+class SleepingBackend final : public Backend {
  public:
   SleepingBackend(const SimulatedRun& run, Sums& sums)
       : workers_(run.workers), sums_(sums), real_(cpu::make_cpu_backend(1)) {
@@ -183,23 +183,22 @@ class SleepingBackend final : public measure::Backend {
       shapes_.emplace_back(shape, template_report(shape));
     }
   }
-  measure::BackendInfo info() const override { return {"cpu", "simulated", {}}; }
-  measure::BackendLimits limits() const override {
-    measure::BackendLimits limits = real_->limits();
+  BackendInfo info() const override { return {"cpu", "simulated", {}}; }
+  BackendLimits limits() const override {
+    BackendLimits limits = real_->limits();
     limits.concurrent_calls = workers_;
     return limits;
   }
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return real_->make_staging(bytes);
   }
   std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
-                                std::int64_t cols, const measure::MeasureOptions& options,
-                                measure::InputBytes input) const override {
+                                std::int64_t cols, const MeasureOptions& options,
+                                InputBytes input) const override {
     return real_->workspace_bytes(encoding, rows, cols, options, input);
   }
-  void measure(std::span<measure::MatrixInput* const> batch,
-               const measure::MeasureOptions& /*options*/, std::uint64_t /*workspace_limit*/,
-               std::span<measure::MatrixReport> out) override {
+  void measure(std::span<MatrixInput* const> batch, const MeasureOptions& /*options*/,
+               std::uint64_t /*workspace_limit*/, std::span<MatrixReport> out) override {
     solver_visit.entered = wall_seconds();
     double asked = 0.0;
     const Clock::time_point begin = Clock::now();
@@ -224,8 +223,7 @@ class SleepingBackend final : public measure::Backend {
   }
 
  private:
-  const std::pair<SimulatedShape, measure::MatrixReport>& of(std::int64_t rows,
-                                                             std::int64_t cols) const {
+  const std::pair<SimulatedShape, MatrixReport>& of(std::int64_t rows, std::int64_t cols) const {
     return *std::find_if(shapes_.begin(), shapes_.end(), [&](const auto& each) {
       return each.first.rows == rows && each.first.cols == cols;
     });
@@ -233,19 +231,19 @@ class SleepingBackend final : public measure::Backend {
 
   std::int32_t workers_;
   Sums& sums_;
-  std::unique_ptr<measure::Backend> real_;
-  std::vector<std::pair<SimulatedShape, measure::MatrixReport>> shapes_;
+  std::unique_ptr<Backend> real_;
+  std::vector<std::pair<SimulatedShape, MatrixReport>> shapes_;
 };
 
 /// Reports outlive the back end: they are its own.
-std::unique_ptr<measure::Backend> device_of(const SimulatedRun& run, Sums& sums) {
-  auto reports = std::make_shared<std::vector<std::pair<SimulatedShape, measure::MatrixReport>>>();
+std::unique_ptr<Backend> device_of(const SimulatedRun& run, Sums& sums) {
+  auto reports = std::make_shared<std::vector<std::pair<SimulatedShape, MatrixReport>>>();
   for (const SimulatedShape& shape : run.period) {
     reports->emplace_back(shape, template_report(shape));
   }
   return make_simulated_device(
       *run.device,
-      [reports](std::int64_t rows, std::int64_t cols) -> const measure::MatrixReport& {
+      [reports](std::int64_t rows, std::int64_t cols) -> const MatrixReport& {
         return std::find_if(reports->begin(), reports->end(),
                             [&](const auto& each) {
                               return each.first.rows == rows && each.first.cols == cols;
@@ -291,7 +289,7 @@ class TimedJob final : public engine::Job {
     return inner_->works(rows);
   }
   engine::Lanes lanes() const override { return inner_->lanes(); }
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     begins_units = true;
     ++clocks_.staging_made;
     clocks_.staging_bytes += bytes;
@@ -442,7 +440,7 @@ SimulatedTimes simulate(const SimulatedRun& run) {
   job_run.restart = true;
   job_run.ram_budget = run.ram_budget;
   job_run.reader = std::make_unique<input::BulkReader>(input::BulkReadOptions{}, &storage);
-  std::vector<std::unique_ptr<measure::Backend>> backends;
+  std::vector<std::unique_ptr<Backend>> backends;
   backends.push_back(run.device ? device_of(run, clocks.sums)
                                 : std::make_unique<SleepingBackend>(run, clocks.sums));
   engine::RunHooks hooks;
@@ -454,8 +452,8 @@ SimulatedTimes simulate(const SimulatedRun& run) {
     }
   };
   auto job = std::make_unique<TimedJob>(
-      std::make_unique<jobs::SpectrumJob>(std::move(model), std::move(backends),
-                                          measure::MeasureOptions{}, jobs::RowOptions{}),
+      std::make_unique<commands::SpectrumJob>(std::move(model), std::move(backends),
+                                              MeasureOptions{}, commands::RowOptions{}),
       clocks);
   const engine::RunOutcome outcome = engine::run_job(std::move(job), std::move(job_run), hooks);
   const double end = wall_seconds();

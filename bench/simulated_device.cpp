@@ -3,10 +3,10 @@
 
 #include "simulated_cores.hpp"
 
-#include "bench/sampling.hpp"
 #include "kernels/decode/upload_turns.hpp"
-#include "measure/judgement.hpp"
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Clock::duration duration_of(double seconds) {
 /// Buffers that are given back, of one size mostly.
 class KeptStaging : public std::enable_shared_from_this<KeptStaging> {
  public:
-  std::unique_ptr<measure::StagingBuffer> take(std::size_t bytes) {
+  std::unique_ptr<StagingBuffer> take(std::size_t bytes) {
     {
       const std::lock_guard lock(mutex_);
       for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
@@ -43,15 +43,15 @@ class KeptStaging : public std::enable_shared_from_this<KeptStaging> {
         }
       }
     }
-    auto made = measure::make_host_staging(bytes);
+    auto made = make_host_staging(bytes);
     std::memset(made->bytes().data(), 1, made->bytes().size());
     return std::make_unique<Buffer>(shared_from_this(), std::move(made));
   }
 
  private:
-  class Buffer final : public measure::StagingBuffer {
+  class Buffer final : public StagingBuffer {
    public:
-    Buffer(std::shared_ptr<KeptStaging> home, std::unique_ptr<measure::StagingBuffer> buffer)
+    Buffer(std::shared_ptr<KeptStaging> home, std::unique_ptr<StagingBuffer> buffer)
         : home_(std::move(home)), buffer_(std::move(buffer)) {}
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
@@ -63,37 +63,37 @@ class KeptStaging : public std::enable_shared_from_this<KeptStaging> {
 
    private:
     std::shared_ptr<KeptStaging> home_;
-    std::unique_ptr<measure::StagingBuffer> buffer_;
+    std::unique_ptr<StagingBuffer> buffer_;
   };
   std::mutex mutex_;
-  std::vector<std::unique_ptr<measure::StagingBuffer>> kept_;
+  std::vector<std::unique_ptr<StagingBuffer>> kept_;
 };
 
-class SimulatedDevice final : public measure::Backend {
+class SimulatedDevice final : public Backend {
  public:
   SimulatedDevice(const DeviceModel& model,
-                  std::function<const measure::MatrixReport&(std::int64_t, std::int64_t)> report,
+                  std::function<const MatrixReport&(std::int64_t, std::int64_t)> report,
                   std::function<void(const DeviceCall&)> ended)
       : model_(model), report_(std::move(report)), ended_(std::move(ended)) {}
 
-  measure::BackendInfo info() const override { return {"cuda", "simulated", {}}; }
-  measure::BackendLimits limits() const override {
+  BackendInfo info() const override { return {"cuda", "simulated", {}}; }
+  BackendLimits limits() const override {
     return {.concurrent_calls = model_.lanes,
             .batch = model_.batch,
             .device_bytes = std::uint64_t{1} << 36U,
             .held_inputs = model_.held};
   }
   /// Touched and kept, as pinned memory is.
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     return staging_->take(bytes);
   }
   std::uint64_t workspace_bytes(const decode::Encoding& /*encoding*/, std::int64_t rows,
-                                std::int64_t cols, const measure::MeasureOptions& /*options*/,
-                                measure::InputBytes /*input*/) const override {
+                                std::int64_t cols, const MeasureOptions& /*options*/,
+                                InputBytes /*input*/) const override {
     return (16ULL << 20U) + 64 * static_cast<std::uint64_t>(std::min(rows, cols));
   }
-  void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions& options,
-               std::uint64_t /*workspace_limit*/, std::span<measure::MatrixReport> out) override {
+  void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
+               std::uint64_t /*workspace_limit*/, std::span<MatrixReport> out) override {
     DeviceCall call{.entered = wall_seconds()};
     const auto piece = static_cast<std::size_t>(model_.piece);
     for (std::size_t first = 0; first < batch.size(); first += piece) {
@@ -112,16 +112,16 @@ class SimulatedDevice final : public measure::Backend {
   }
 
  private:
-  void upload(std::span<measure::MatrixInput* const> batch, DeviceCall& call) {
+  void upload(std::span<MatrixInput* const> batch, DeviceCall& call) {
     const kernels::UploadTurns::Turn turn(bus_);
-    std::deque<std::pair<measure::MatrixInput*, Clock::time_point>> held;
+    std::deque<std::pair<MatrixInput*, Clock::time_point>> held;
     const auto release_oldest = [&] {
       sleep_until(held.front().second);
       held.front().first->release();
       held.pop_front();
     };
     Clock::time_point bus = Clock::now();
-    for (measure::MatrixInput* const input : batch) {
+    for (MatrixInput* const input : batch) {
       while (std::ssize(held) >= model_.held) {
         release_oldest();
       }
@@ -150,9 +150,8 @@ class SimulatedDevice final : public measure::Backend {
   }
 
   /// As kernels/batch/batch_solver.cpp: BatchSolver::found_in(), and the judgement.
-  void judge(const measure::MatrixInput& input, const measure::MeasureOptions& options,
-             measure::MatrixReport& out) {
-    const measure::MatrixReport& known = report_(input.rows(), input.cols());
+  void judge(const MatrixInput& input, const MeasureOptions& options, MatrixReport& out) {
+    const MatrixReport& known = report_(input.rows(), input.cols());
     const std::int64_t p = std::min(input.rows(), input.cols());
     const std::int64_t n = std::max(input.rows(), input.cols());
     const double scale = 1.0 + 1e-3 * static_cast<double>(judged_++ % 1000);
@@ -162,28 +161,28 @@ class SimulatedDevice final : public measure::Backend {
       value *= scale * value * scale;
       norm_squared += value * value;
     }
-    measure::Finding found;
+    statistics::StepResult found;
     found.method = known.method;
     found.moments = known.moments;
     found.moments.sum_squares *= scale * scale;
     found.gram_norm_squared = norm_squared;
-    measure::take_eigenvalues({.eigenvalues = eigenvalues}, found);
-    found.rounding = measure::gram_rounding(
+    statistics::take_eigenvalues({.eigenvalues = eigenvalues}, found);
+    found.rounding = statistics::gram_rounding(
         {.unit = 0x1p-23, .depth = 128, .reduction_unit = 0x1p-23}, p, n,
         {.sum_squares = found.moments.sum_squares,
          .gram_norm_squared = norm_squared,
          .diagonal_norm_squared = norm_squared,
          .largest_diagonal = eigenvalues.back(),
-         .passes_norm_squared = measure::passes_norm_squared(p, norm_squared)});
-    const measure::Situation situation =
-        measure::begin_measurement(measure::Step::kGram32, input.rows(), input.cols(), options,
-                                   {.sum_terms = static_cast<double>(n), .max_tail_values = 128});
-    (void)measure::judge(found, situation, out);
+         .passes_norm_squared = statistics::passes_norm_squared(p, norm_squared)});
+    const statistics::StepContext situation = statistics::begin_measurement(
+        statistics::Step::kGram32, input.rows(), input.cols(), options,
+        {.sum_terms = static_cast<double>(n), .max_tail_values = 128});
+    (void)statistics::judge(found, situation, out);
   }
 
   DeviceModel model_;
   std::shared_ptr<KeptStaging> staging_ = std::make_shared<KeptStaging>();
-  std::function<const measure::MatrixReport&(std::int64_t, std::int64_t)> report_;
+  std::function<const MatrixReport&(std::int64_t, std::int64_t)> report_;
   std::function<void(const DeviceCall&)> ended_;
   std::atomic<std::int64_t> judged_{0};
   kernels::UploadTurns bus_;
@@ -193,9 +192,8 @@ class SimulatedDevice final : public measure::Backend {
 
 }  // namespace
 
-std::unique_ptr<measure::Backend> make_simulated_device(
-    const DeviceModel& model,
-    std::function<const measure::MatrixReport&(std::int64_t, std::int64_t)> report,
+std::unique_ptr<Backend> make_simulated_device(
+    const DeviceModel& model, std::function<const MatrixReport&(std::int64_t, std::int64_t)> report,
     std::function<void(const DeviceCall&)> ended) {
   return std::make_unique<SimulatedDevice>(model, std::move(report), std::move(ended));
 }

@@ -3,7 +3,7 @@
 // call (eigenvalues to findings, errors, judgement) are as in kernels/.
 #pragma once
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -30,9 +30,9 @@ struct DeviceCall {
 
 /// `report`: what comes of a matrix of the shape; its values are used, scaled. `ended` is called on
 /// the caller's thread at the end of each call.
-std::unique_ptr<measure::Backend> make_simulated_device(
+std::unique_ptr<Backend> make_simulated_device(
     const DeviceModel& model,
-    std::function<const measure::MatrixReport&(std::int64_t rows, std::int64_t cols)> report,
+    std::function<const MatrixReport&(std::int64_t rows, std::int64_t cols)> report,
     std::function<void(const DeviceCall&)> ended);
 
 }  // namespace vindex::bench

@@ -3,9 +3,7 @@
 // matrix of their own. Samples of all cases are interleaved, in rounds until the time is used.
 // Output: a table, or "vindex-bench/1" (command-line contract) with --json.
 #include "apps/arithmetic_environment.hpp"
-#include "bench/encoded_weights.hpp"
-#include "bench/report.hpp"
-#include "bench/sampling.hpp"
+#include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/cpu_tiles.hpp"
 #include "cpu/gram/amx_tiles.hpp"
@@ -15,8 +13,10 @@
 #include "cpu/gram/split_gram.hpp"
 #include "cpu/gram/tile_product.hpp"
 #include "decode/decode_matrix.hpp"
-#include "engine/version.hpp"
-#include "measure/backend.hpp"
+#include "engine/run/version.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/report.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>
@@ -169,19 +169,19 @@ void add_gram_case(const Weights& weights, Way way, int threads,
                    0, 2});
 }
 
-void add_spectrum_case(const Weights& weights, Way way, int threads, measure::Backend& backend,
-                       int place, int period, std::vector<Case>& cases) {
+void add_spectrum_case(const Weights& weights, Way way, int threads, Backend& backend, int place,
+                       int period, std::vector<Case>& cases) {
   cases.push_back(
       {row_of("spectra.default", weights, way, threads),
        [=, &weights, &backend](bench::Row& out) {
-         std::vector<measure::MatrixReport> reports(static_cast<std::size_t>(threads));
+         std::vector<MatrixReport> reports(static_cast<std::size_t>(threads));
          const double seconds = bench::run_together(threads, [&](int thread) {
-           const auto input = measure::make_memory_input(weights.encoded->matrix());
-           measure::MatrixInput* const batch[] = {input.get()};
+           const auto input = make_memory_input(weights.encoded->matrix());
+           MatrixInput* const batch[] = {input.get()};
            backend.measure(batch, {}, 0, {&reports[static_cast<std::size_t>(thread)], 1});
          });
-         const measure::MatrixReport& report = reports.front();
-         expects(report.status == measure::Status::kMeasured, "a spectrum");
+         const MatrixReport& report = reports.front();
+         expects(report.status == MatrixStatus::kMeasured, "a spectrum");
          out.samples.push_back(1e3 * seconds);
          out.note = fmt::format(
              "{}; of the last: decode {:.1f}, Gram {:.1f}, eigenvalues {:.1f} ms; s_1 "
@@ -223,10 +223,10 @@ int run(int argc, char** argv) {
   const double start = bench::wall_seconds();
   const int most = *std::max_element(threads.begin(), threads.end());
   const auto plain =
-      cpu::make_cpu_backend(most, apps::blas_core_wish(), cpu::MatrixUnitWish::kNone);
+      cpu::make_cpu_backend(most, apps::blas_core_wish(), cpu::MatrixUnitPreference::kNone);
   const auto unit = cpu::make_cpu_backend(most, apps::blas_core_wish());
   const cpu::MatrixUnitChoice choice =
-      cpu::choose_matrix_unit(cpu::matrix_unit_facts(), cpu::MatrixUnitWish::kBest);
+      cpu::choose_matrix_unit(cpu::matrix_unit_facts(), cpu::MatrixUnitPreference::kBest);
   const double peak = choice.is_used ? unit_peak() : 0.0;
 
   std::vector<Weights> weights(shapes.size() * encodings.size());

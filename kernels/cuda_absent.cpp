@@ -10,13 +10,13 @@ constexpr const char* kReason =
 
 }  // namespace
 
-std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t /*device*/, std::string& why) {
+std::unique_ptr<Backend> make_cuda_backend(std::int32_t /*device*/, std::string& why) {
   why = kReason;
   return nullptr;
 }
 
-std::unique_ptr<measure::ForwardBackend> make_cuda_forward_backend(std::int32_t /*device*/,
-                                                                   std::string& why) {
+std::unique_ptr<ForwardBackend> make_cuda_forward_backend(std::int32_t /*device*/,
+                                                          std::string& why) {
   why = kReason;
   return nullptr;
 }

@@ -2,16 +2,12 @@
 
 #include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
-#include "measure/judgement.hpp"
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>
 
 namespace vindex::kernels {
-
-using measure::MatrixInput;
-using measure::MatrixReport;
-using measure::MeasureOptions;
 
 namespace {
 
@@ -111,8 +107,8 @@ std::int32_t CudaBackend::made_lanes() const {
                                                  [](const auto& lane) { return lane != nullptr; }));
 }
 
-measure::BackendInfo CudaBackend::info() const {
-  measure::BackendInfo info;
+BackendInfo CudaBackend::info() const {
+  BackendInfo info;
   info.name = "cuda";
   info.device = properties_.name;
   info.libraries = cuda_versions();
@@ -138,7 +134,7 @@ measure::BackendInfo CudaBackend::info() const {
   return info;
 }
 
-measure::BackendLimits CudaBackend::limits() const {
+BackendLimits CudaBackend::limits() const {
   return {.concurrent_calls = static_cast<std::int32_t>(lanes_.size()),
           .batch = kBatch,
           .device_bytes = properties_.totalGlobalMem,
@@ -155,7 +151,7 @@ TestVerdicts CudaBackend::verdicts() const {
 }
 
 void CudaBackend::prepare(const MeasureOptions& options) {
-  const RouteWish wish = parse_route(options.svd_route);
+  const RoutePreference wish = parse_route(options.svd_route);
   check(cudaSetDevice(device_));
   try_kernels(wish, options.mode);
   // A wish that cannot be had is refused now, not after the first matrix was read.
@@ -163,7 +159,7 @@ void CudaBackend::prepare(const MeasureOptions& options) {
 }
 
 /// The self-tests that this wish wants and that were not made yet.
-void CudaBackend::try_kernels(const RouteWish& wish, measure::Mode mode) {
+void CudaBackend::try_kernels(const RoutePreference& wish, SpectrumMode mode) {
   const std::lock_guard testing(test_mutex_);
   std::vector<KernelTrial> untried = trials_wanted(wish, mode, traits_);
   std::erase_if(untried, [&](const KernelTrial& trial) {
@@ -184,7 +180,7 @@ void CudaBackend::try_kernels(const RouteWish& wish, measure::Mode mode) {
 }
 
 /// What a kernel did to the device, what is known of the others, and what to do.
-std::string CudaBackend::broken_text(const RouteWish& wish) const {
+std::string CudaBackend::broken_text(const RoutePreference& wish) const {
   std::string passed;
   std::string failed;
   for (const SelfTest& test : tests_) {
@@ -200,18 +196,18 @@ std::string CudaBackend::broken_text(const RouteWish& wish) const {
          (failed.empty() ? "" : "; failed before it: " + failed);
 }
 
-std::unique_ptr<measure::StagingBuffer> CudaBackend::make_staging(std::size_t bytes) {
+std::unique_ptr<StagingBuffer> CudaBackend::make_staging(std::size_t bytes) {
   check(cudaSetDevice(device_));
   return pinned_.take(bytes);
 }
 
 std::uint64_t CudaBackend::workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                            std::int64_t cols, const MeasureOptions& /*options*/,
-                                           measure::InputBytes input) const {
-  if (input == measure::InputBytes::kHeld) {
+                                           InputBytes input) const {
+  if (input == InputBytes::kHeld) {
     return held_workspace(rows, cols);
   }
-  const std::uint64_t wanted = input == measure::InputBytes::kStreamed ? kSlabBytes : kMinSlabBytes;
+  const std::uint64_t wanted = input == InputBytes::kStreamed ? kSlabBytes : kMinSlabBytes;
   const auto bytes = decode::code_bytes(encoding, static_cast<std::uint64_t>(rows),
                                         static_cast<std::uint64_t>(cols));
   const std::uint64_t row_bytes =
@@ -228,9 +224,9 @@ std::uint64_t CudaBackend::slab_bytes_within(std::uint64_t workspace_limit,
   if (workspace_limit == 0) {
     return kSlabBytes;
   }
-  const std::uint64_t least = workspace_bytes(
-      input.encoding(), input.rows(), input.cols(), {},
-      input.in_memory() ? measure::InputBytes::kHeld : measure::InputBytes::kStreamedLeast);
+  const std::uint64_t least =
+      workspace_bytes(input.encoding(), input.rows(), input.cols(), {},
+                      input.in_memory() ? InputBytes::kHeld : InputBytes::kStreamedLeast);
   if (workspace_limit < least) {
     throw OutOfMemory("the smallest workspace of one matrix", least);
   }
@@ -248,9 +244,9 @@ BatchTask CudaBackend::task_of(const decode::Encoding& encoding, std::int64_t ro
   task.routes = choose_routes(parse_route(options.svd_route), options.mode, task.operands.kind,
                               task.p(), traits_, verdicts());
   task.slot = slot;
-  task.is_fast = options.mode == measure::Mode::kFast;
+  task.is_fast = options.mode == SpectrumMode::kFast;
   task.vector_columns =
-      options.vectors > 0 ? measure::triplet_columns(task.p(), options.vectors) : 0;
+      options.vectors > 0 ? statistics::triplet_columns(task.p(), options.vectors) : 0;
   task.device = traits_;
   return task;
 }
@@ -288,13 +284,13 @@ void CudaBackend::measure(std::span<MatrixInput* const> batch, const MeasureOpti
   lease.lane().solver.one_by_one = is_one_by_one(verdicts());
   std::size_t first = 0;
   while (first < batch.size()) {
-    if (measure::is_refused(*batch[first], out[first])) {
+    if (statistics::is_refused(*batch[first], out[first])) {
       batch[first]->release();
       ++first;
       continue;
     }
     std::size_t last = first + 1;
-    while (last < batch.size() && measure::is_same_kind(*batch[first], *batch[last])) {
+    while (last < batch.size() && statistics::is_same_kind(*batch[first], *batch[last])) {
       ++last;
     }
     measure_group(lease.lane(), batch.subspan(first, last - first), options,
@@ -348,13 +344,11 @@ void CudaBackend::measure_group(Lane& lane, std::span<MatrixInput* const> batch,
   }
 }
 
-std::unique_ptr<measure::InnerProducts> CudaBackend::inner_products(
-    const measure::InnerProductShape& shape) {
+std::unique_ptr<InnerProducts> CudaBackend::inner_products(const InnerProductShape& shape) {
   return make_cuda_inner_products(device_, shape);
 }
 
-measure::InnerProductMemory CudaBackend::inner_product_memory(
-    const measure::InnerProductShape& shape) const {
+InnerProductMemory CudaBackend::inner_product_memory(const InnerProductShape& shape) const {
   return cuda_inner_product_memory(shape);
 }
 
@@ -364,7 +358,7 @@ void CudaBackend::decode(const decode::EncodedMatrix& matrix, std::span<float> o
   check(cudaSetDevice(device_));
   LaneLease lease(*this);
   Lane& lane = lease.lane();
-  const auto input = measure::make_memory_input(matrix);
+  const auto input = make_memory_input(matrix);
   const SlotLayout layout = slot_layout(matrix, matrix.rows);
   cudaStream_t stream = lane.solver.stream.get();
   EncodedBatch encoded(stream, lane.copies.get(), lane.encoded, layout, 1);

@@ -2,10 +2,10 @@
 // program uses is in cuda_factory.cpp.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "kernels/batch/batch_solver.hpp"
 #include "kernels/device/pinned_pool.hpp"
 #include "kernels/route/self_test.hpp"
-#include "measure/backend.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -21,31 +21,29 @@ namespace vindex::kernels {
 /// eigenvalues are found, by routes that cuda_route.hpp chooses; doubtful matrices are measured
 /// again in float64, and by QR where a Gram cannot hold them. Nothing is trusted that did not pass
 /// its self-test on this device.
-class CudaBackend final : public measure::Backend {
+class CudaBackend final : public Backend {
  public:
   /// `kernels` must outlive the object. Errors: DeviceError.
   CudaBackend(std::int32_t device, const KernelTable& kernels);
   /// Handles and memory are given back on their own device, whatever the thread used before.
   ~CudaBackend() override { (void)cudaSetDevice(device_); }
 
-  measure::BackendInfo info() const override;
-  measure::BackendLimits limits() const override;
-  void prepare(const measure::MeasureOptions& options) override;
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override;
+  BackendInfo info() const override;
+  BackendLimits limits() const override;
+  void prepare(const MeasureOptions& options) override;
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override;
   std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
-                                std::int64_t cols, const measure::MeasureOptions& options,
-                                measure::InputBytes input) const override;
+                                std::int64_t cols, const MeasureOptions& options,
+                                InputBytes input) const override;
   std::uint64_t device_workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
-                                       std::int64_t cols, const measure::MeasureOptions& options,
+                                       std::int64_t cols, const MeasureOptions& options,
                                        std::int64_t batch) const override;
   /// Lanes that have handles and memory.
   std::int32_t made_lanes() const;
-  void measure(std::span<measure::MatrixInput* const> batch, const measure::MeasureOptions& options,
-               std::uint64_t workspace_limit, std::span<measure::MatrixReport> out) override;
-  std::unique_ptr<measure::InnerProducts> inner_products(
-      const measure::InnerProductShape& shape) override;
-  measure::InnerProductMemory inner_product_memory(
-      const measure::InnerProductShape& shape) const override;
+  void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
+               std::uint64_t workspace_limit, std::span<MatrixReport> out) override;
+  std::unique_ptr<InnerProducts> inner_products(const InnerProductShape& shape) override;
+  InnerProductMemory inner_product_memory(const InnerProductShape& shape) const override;
   void decode(const decode::EncodedMatrix& matrix, std::span<float> out) override;
 
  private:
@@ -67,15 +65,13 @@ class CudaBackend final : public measure::Backend {
   };
 
   TestVerdicts verdicts() const;
-  void try_kernels(const RouteWish& wish, measure::Mode mode);
-  std::string broken_text(const RouteWish& wish) const;
-  void measure_group(Lane& lane, std::span<measure::MatrixInput* const> batch,
-                     const measure::MeasureOptions& options, std::uint64_t slab_bytes,
-                     std::span<measure::MatrixReport> out);
-  std::uint64_t slab_bytes_within(std::uint64_t workspace_limit,
-                                  const measure::MatrixInput& input) const;
+  void try_kernels(const RoutePreference& wish, SpectrumMode mode);
+  std::string broken_text(const RoutePreference& wish) const;
+  void measure_group(Lane& lane, std::span<MatrixInput* const> batch, const MeasureOptions& options,
+                     std::uint64_t slab_bytes, std::span<MatrixReport> out);
+  std::uint64_t slab_bytes_within(std::uint64_t workspace_limit, const MatrixInput& input) const;
   BatchTask task_of(const decode::Encoding& encoding, std::int64_t rows, std::int64_t cols,
-                    const measure::MeasureOptions& options, const decode::DecodeView& view,
+                    const MeasureOptions& options, const decode::DecodeView& view,
                     const SlotLayout& slot) const;
 
   std::int32_t device_;

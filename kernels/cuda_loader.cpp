@@ -3,7 +3,7 @@
 // their own.
 #include "cuda_factory.hpp"
 
-#include "core/companions.hpp"
+#include "core/files/companions.hpp"
 
 #include <fmt/format.h>
 
@@ -66,13 +66,12 @@ std::unique_ptr<Made> make(const char* symbol, std::int32_t device, std::string&
 
 void await_cuda_launches() { launches_are_to_be_awaited = true; }
 
-std::unique_ptr<measure::Backend> make_cuda_backend(std::int32_t device, std::string& why) {
-  return make<measure::Backend>("vindex_make_cuda_backend", device, why);
+std::unique_ptr<Backend> make_cuda_backend(std::int32_t device, std::string& why) {
+  return make<Backend>("vindex_make_cuda_backend", device, why);
 }
 
-std::unique_ptr<measure::ForwardBackend> make_cuda_forward_backend(std::int32_t device,
-                                                                   std::string& why) {
-  return make<measure::ForwardBackend>("vindex_make_cuda_forward", device, why);
+std::unique_ptr<ForwardBackend> make_cuda_forward_backend(std::int32_t device, std::string& why) {
+  return make<ForwardBackend>("vindex_make_cuda_forward", device, why);
 }
 
 }  // namespace vindex::kernels

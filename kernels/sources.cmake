@@ -1,23 +1,23 @@
 # The kernel sources, listed once: nvcc builds them for the CUDA module, tests/emulated_cuda builds the same files with
 # the host's compiler.
 set(VINDEX_KERNEL_SOURCES
-  ${CMAKE_CURRENT_LIST_DIR}/band/band_chase.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/chase/band_chase.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_factors.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_half_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_norm.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_panel.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_reduction.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/band_back_transform.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/back_transform/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/wide_back_transform.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/shared_chase_plan.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_advance.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_band.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_factors.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_pass.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/deferred_update.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/back_transform/wide_back_transform.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/chase/shared_chase.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/chase/shared_chase_plan.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred/deferred_advance.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred/deferred_band.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred/deferred_factors.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred/deferred_pass.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/deferred/deferred_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_matrix.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/decode_wide.cu
   ${CMAKE_CURRENT_LIST_DIR}/decode/device_slab.cpp
@@ -31,18 +31,18 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/forward/forward_rows.cu
   ${CMAKE_CURRENT_LIST_DIR}/forward/forward_self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/forward/linear_run.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/gram/code_operands.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram/code_scales.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/gram/code_slices.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram/code_slices_sm90.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_operands.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_scales.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_slices.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_slices_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_facts.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_operands.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_plan.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_products_sm90.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram/native_operands.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram/sliced_gram.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/native_operands.cu
+  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/sliced_gram.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
   ${CMAKE_CURRENT_LIST_DIR}/inner/inner_sums.cu
   ${CMAKE_CURRENT_LIST_DIR}/tail/band_inverse.cu

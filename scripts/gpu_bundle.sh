@@ -3,7 +3,7 @@
 # kernels then compile in a third of the time.
 
 # Programs of the bundle and where the build leaves them.
-programs=(apps/vindex lib/vindex/libvindex_cuda_module.so tests/measure/measure_tests tests/kernels/gpu_kernel_tests
+programs=(apps/vindex lib/vindex/libvindex_cuda_module.so tests/backend/backend_tests tests/kernels/gpu_kernel_tests
           bench/gpu_probe)
 # The GPU machine itself provides the C library, the driver and CUDA's toolkit; libstdc++ and libgcc_s are bundled.
 own_system='/(linux-vdso|ld-linux[^/]*|libc|libm|libpthread|libdl|librt|libresolv|libutil)\.so'
@@ -87,7 +87,7 @@ try_bundle() {
   LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/vindex synth layer:2x256x128:fp8 -o /tmp/model -q || status=1
   LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/vindex bench -q --backend cpu --sections end-to-end \
     --model /tmp/model --samples 1 --folder /tmp >/dev/null || status=1
-  LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/measure_tests --gtest_list_tests >/dev/null || status=1
+  LD_LIBRARY_PATH=/bundle/lib chroot "$root" /bundle/programs/backend_tests --gtest_list_tests >/dev/null || status=1
   rm -rf "$root"
   ((status == 0)) || echo "gpu_check: the bundle does not start by itself" >&2
   return "$status"

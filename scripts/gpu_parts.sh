@@ -89,7 +89,7 @@ tests_on_gpu() {
 }
 
 suite() { VINDEX_TEST_VARIANTS="$1" tests_on_gpu "$stage/programs/gpu_kernel_tests" "--gtest_filter=$2"; }
-conformance() { tests_on_gpu "$stage/programs/measure_tests" '--gtest_filter=*/cuda*-*emulated*'; }
+conformance() { tests_on_gpu "$stage/programs/backend_tests" '--gtest_filter=*/cuda*-*emulated*'; }
 
 # Failed tests once more with synchronous launches: the error then names the kernel.
 awaited() { CUDA_LAUNCH_BLOCKING=1 VINDEX_AWAIT_LAUNCHES=1 suite "$@"; }

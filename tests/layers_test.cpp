@@ -21,44 +21,53 @@ const Allowed& allowed_includes() {
       {"decode", {"decode", "core"}},
       {"gguf", {"gguf", "decode", "core"}},
       {"input", {"input", "gguf", "decode", "core"}},
-      {"model", {"model", "input", "gguf", "decode", "core"}},
-      {"measure", {"measure", "decode", "core"}},
+      {"model", {"model", "architecture", "input", "gguf", "decode", "core"}},
+      {"architecture", {"architecture"}},
+      {"backend", {"backend", "decode", "core"}},
+      {"statistics", {"statistics", "backend", "architecture", "decode", "core"}},
       {"blas", {"blas", "core"}},
-      {"cpu", {"cpu", "blas", "measure", "decode", "core"}},
-      {"kernels", {"kernels", "measure", "decode", "core"}},
-      {"results", {"results", "model", "measure", "decode", "core"}},
+      {"cpu", {"cpu", "blas", "statistics", "backend", "architecture", "decode", "core"}},
+      {"kernels", {"kernels", "statistics", "backend", "architecture", "decode", "core"}},
+      {"results", {"results", "model", "statistics", "backend", "architecture", "decode", "core"}},
       {"write", {"write", "input", "gguf", "decode", "core"}},
       {"engine",
-       {"engine", "results", "model", "cpu", "kernels", "blas", "measure", "input", "gguf",
-        "decode", "core"}},
+       {"engine", "results", "model", "cpu", "kernels", "blas", "statistics", "backend",
+        "architecture", "input", "gguf", "decode", "core"}},
       {"organ",
-       {"organ", "engine", "write", "model", "measure", "input", "gguf", "decode", "core"}},
+       {"organ", "engine", "write", "model", "statistics", "backend", "architecture", "input",
+        "gguf", "decode", "core"}},
       {"report",
-       {"report", "jobs/cka", "jobs/spectra", "engine", "results", "model", "measure", "decode",
-        "core"}},
+       {"report", "commands/cka", "commands/spectra", "engine", "results", "model", "statistics",
+        "backend", "architecture", "decode", "core"}},
       {"fleet",
-       {"fleet", "jobs/spectra", "organ", "engine", "results", "model", "measure", "input",
-        "decode", "core"}},
+       {"fleet", "commands/spectra", "organ", "engine", "results", "model", "statistics", "backend",
+        "architecture", "input", "decode", "core"}},
       {"synth", {"synth", "write", "gguf", "decode", "core"}},
-      {"bench",
-       {"bench", "jobs/purify", "jobs/spectra", "engine", "results", "model", "cpu", "blas",
-        "measure", "input", "gguf", "write", "synth", "decode", "core"}},
+      {"throughput",
+       {"throughput", "commands/purify", "commands/spectra", "engine", "results", "model", "cpu",
+        "blas", "statistics", "backend", "architecture", "input", "gguf", "write", "synth",
+        "decode", "core"}},
       {"library",
-       {"vindex.hpp", "jobs/decode", "jobs/spectra", "engine", "results", "model", "measure",
-        "input", "blas", "decode", "core"}},
+       {"vindex.hpp", "commands/decode", "commands/spectra", "engine", "results", "model",
+        "statistics", "backend", "architecture", "input", "blas", "decode", "core"}},
   };
   return table;
 }
 
-/// A job is a folder of host/jobs: it may include what is below all of them, and no other job.
+/// A job is a folder of host/commands: it may include what is below all of them, and no other job.
 /// Those that write models also what writes.
 std::set<std::string> allowed_of_job(const std::string& job) {
-  std::set<std::string> allowed = {job,       "engine", "results", "model",  "cpu", "blas",
-                                   "measure", "input",  "gguf",    "decode", "core"};
-  if (job == "jobs/edit" || job == "jobs/purify" || job == "jobs/trace") {
+  std::set<std::string> allowed = {job,       "commands/token_tables",
+                                   "engine",  "results",
+                                   "model",   "cpu",
+                                   "blas",    "statistics",
+                                   "backend", "architecture",
+                                   "input",   "gguf",
+                                   "decode",  "core"};
+  if (job == "commands/edit" || job == "commands/purify" || job == "commands/trace") {
     allowed.insert("write");
   }
-  if (job == "jobs/purify") {
+  if (job == "commands/purify") {
     allowed.insert("organ");
   }
   return allowed;
@@ -68,52 +77,53 @@ std::set<std::string> allowed_of_job(const std::string& job) {
 /// library does not have yet: the entry of a new verb is added, what nothing includes is taken out.
 const std::set<std::string>& entries_of_verbs() {
   static const std::set<std::string> headers = {
-      "bench/run_bench.hpp",
-      "bench/encoded_weights.hpp",
+      "throughput/run_bench.hpp",
+      "throughput/encoded_weights.hpp",
       "blas/blas_library.hpp",
-      "jobs/edit/edit_model.hpp",
+      "commands/edit/edit_model.hpp",
       "model/inspect.hpp",
-      "organ/assemble.hpp",
-      "organ/extract.hpp",
-      "organ/graft.hpp",
+      "organ/assemble/assemble.hpp",
+      "organ/extract/extract.hpp",
+      "organ/graft/graft.hpp",
       "fleet/dissect.hpp",
       "fleet/measure_fleet.hpp",
-      "organ/model_difference.hpp",
-      "jobs/purify/purify.hpp",
+      "organ/difference/model_difference.hpp",
+      "commands/purify/purify.hpp",
       "organ/verify.hpp",
-      "jobs/compare/compared.hpp",
-      "report/export.hpp",
-      "results/run_store.hpp",
-      "report/shown_models.hpp",
-      "report/shown_spectra.hpp",
-      "report/write_page.hpp",
-      "results/shown_cells.hpp",
-      "report/cells_text.hpp",
-      "jobs/activations/activations_run.hpp",
-      "jobs/cka/cka_run.hpp",
-      "jobs/compare/compare_run.hpp",
-      "jobs/decode/decode_tensor.hpp",
-      "jobs/experts/experts_run.hpp",
-      "engine/job_runner.hpp",
-      "jobs/lookup/lookup_run.hpp",
-      "jobs/trace/joined_dump.hpp",
-      "jobs/trace/trace_run.hpp",
-      "jobs/lookup/store_features.hpp",
-      "jobs/lookup/stored_features.hpp",
-      "jobs/spectra/measure_run.hpp",
-      "engine/memory_budget.hpp",
-      "engine/opening.hpp",
-      "engine/progress.hpp",
-      "input/remote_environment.hpp",
-      "jobs/routing/routing_run.hpp",
-      "engine/version.hpp",
-      "engine/worker_share.hpp",
+      "commands/compare/compared.hpp",
+      "report/export/export.hpp",
+      "results/parts/run_store.hpp",
+      "report/text/shown_models.hpp",
+      "report/text/shown_spectra.hpp",
+      "report/page/write_page.hpp",
+      "results/reading/shown_cells.hpp",
+      "report/text/cells_text.hpp",
+      "commands/activations/activations_run.hpp",
+      "commands/cka/cka_run.hpp",
+      "commands/compare/compare_run.hpp",
+      "commands/decode/decode_tensor.hpp",
+      "commands/experts/experts_run.hpp",
+      "engine/run/job_runner.hpp",
+      "commands/lookup/lookup_run.hpp",
+      "commands/trace/output/joined_dump.hpp",
+      "commands/trace/trace_run.hpp",
+      "commands/lookup/store/store_features.hpp",
+      "commands/lookup/store/stored_features.hpp",
+      "commands/spectra/measure_run.hpp",
+      "engine/plan/memory_budget.hpp",
+      "engine/run/opening.hpp",
+      "engine/run/progress.hpp",
+      "input/stores/remote_environment.hpp",
+      "commands/routing/routing_run.hpp",
+      "engine/run/version.hpp",
+      "engine/plan/worker_share.hpp",
       "synth/make_model.hpp",
   };
   return headers;
 }
 
-/// "engine/progress.hpp" of every include of a header that lies in another folder, or is installed
+/// "engine/run/progress.hpp" of every include of a header that lies in another folder, or is
+/// installed
 /// ("vindex.hpp").
 std::set<std::string> included(std::istream& text) {
   std::set<std::string> found;
@@ -134,10 +144,10 @@ std::set<std::string> included_by(const fs::path& file) {
   return included(text);
 }
 
-/// "core", "jobs/spectra".
+/// "core", "commands/spectra".
 std::string layer_of(const std::string& header) {
   const std::string first = header.substr(0, header.find('/'));
-  return first == "jobs" ? header.substr(0, header.find('/', first.size() + 1)) : first;
+  return first == "commands" ? header.substr(0, header.find('/', first.size() + 1)) : first;
 }
 
 /// Every layer of the table, and every job there is.
@@ -146,9 +156,9 @@ std::set<std::string> layers(const fs::path& root) {
   for (const auto& [layer, unused] : allowed_includes()) {
     all.insert(layer);
   }
-  for (const auto& entry : fs::directory_iterator(root / "host/jobs")) {
+  for (const auto& entry : fs::directory_iterator(root / "host/commands")) {
     if (entry.is_directory()) {
-      all.insert("jobs/" + entry.path().filename().string());
+      all.insert("commands/" + entry.path().filename().string());
     }
   }
   return all;
@@ -157,7 +167,7 @@ std::set<std::string> layers(const fs::path& root) {
 /// Upward includes of one file: "layer of file -> layer included".
 std::set<std::string> violations(const std::string& layer, std::istream& text) {
   const std::set<std::string> allowed =
-      layer.starts_with("jobs/") ? allowed_of_job(layer) : allowed_includes().at(layer);
+      layer.starts_with("commands/") ? allowed_of_job(layer) : allowed_includes().at(layer);
   std::set<std::string> found;
   for (const std::string& header : included(text)) {
     const std::string target = layer_of(header);
@@ -187,30 +197,35 @@ TEST(LayersTest, NoFileIncludesUpwards) {
 }
 
 TEST(LayersTest, AnUpwardIncludeIsSeen) {
-  std::istringstream text("#pragma once\n#include \"engine/job.hpp\"\n");
-  EXPECT_EQ(violations("measure", text), std::set<std::string>{"measure -> engine"});
+  std::istringstream text("#pragma once\n#include \"engine/run/job.hpp\"\n");
+  EXPECT_EQ(violations("statistics", text), std::set<std::string>{"statistics -> engine"});
 }
 
 // A results file is a table: what its numbers mean is known to jobs and reports.
 TEST(LayersTest, ResultsKnowNoMetric) {
   std::set<std::string> found;
-  for (const auto& entry : fs::directory_iterator(fs::path(VINDEX_SOURCE_DIR) / "host/results")) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(VINDEX_SOURCE_DIR) / "host/results")) {
     found.merge(included_by(entry.path()));
   }
-  std::erase_if(found, [](const std::string& header) { return layer_of(header) != "measure"; });
+  std::erase_if(found, [](const std::string& header) {
+    return layer_of(header) != "statistics" && layer_of(header) != "backend";
+  });
   // What the samples of 1-D tensors say stands in the list of tensors.
-  EXPECT_EQ(found, (std::set<std::string>{"measure/backend.hpp", "measure/sample_angles.hpp",
-                                          "measure/scale_figures.hpp"}));
+  EXPECT_EQ(found,
+            (std::set<std::string>{"backend/backend.hpp", "statistics/spectrum/sample_angles.hpp",
+                                   "statistics/scales/scale_figures.hpp"}));
 }
 
 TEST(LayersTest, AJobThatIncludesAnotherIsSeen) {
-  std::istringstream text("#include \"jobs/cka/cka_run.hpp\"\n");
-  EXPECT_EQ(violations("jobs/routing", text), std::set<std::string>{"jobs/routing -> jobs/cka"});
+  std::istringstream text("#include \"commands/cka/cka_run.hpp\"\n");
+  EXPECT_EQ(violations("commands/routing", text),
+            std::set<std::string>{"commands/routing -> commands/cka"});
 }
 
 TEST(LayersTest, TheProgramIncludesTheEntriesOfItsVerbsAlone) {
   std::set<std::string> found;
-  for (const auto& entry : fs::directory_iterator(fs::path(VINDEX_SOURCE_DIR) / "apps")) {
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(VINDEX_SOURCE_DIR) / "apps")) {
     found.merge(included_by(entry.path()));
   }
   std::erase_if(found, [](const std::string& header) {
@@ -232,8 +247,8 @@ bool opens_files(const std::string& text) {
   return text.find("ifstream") != std::string::npos || text.find("fopen(") != std::string::npos;
 }
 
-// What a run reads for somebody else passes core/reading_bounds.hpp. Beside it files are opened
-// that are written, that the system has, or that a variable of the environment names.
+// What a run reads for somebody else passes core/files/reading_bounds.hpp. Beside it files are
+// opened that are written, that the system has, or that a variable of the environment names.
 TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
   std::set<std::string> found;
   for (const char* folder : {"apps", "host"}) {
@@ -249,22 +264,25 @@ TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
       }
     }
   }
-  const std::set<std::string> gate = {"host/core/reading_bounds.cpp",
-                                      "host/core/reading_bounds.hpp"};
-  const std::set<std::string> written = {
-      "host/core/atomic_file.cpp",  "host/core/file_clock.cpp",       "host/input/shard_copy.cpp",
-      "host/results/heartbeat.cpp", "host/jobs/trace/token_rows.cpp", "host/results/lock_file.cpp"};
+  const std::set<std::string> gate = {"host/core/files/reading_bounds.cpp",
+                                      "host/core/files/reading_bounds.hpp"};
+  const std::set<std::string> written = {"host/core/files/atomic_file.cpp",
+                                         "host/core/files/file_clock.cpp",
+                                         "host/input/stores/shard_copy.cpp",
+                                         "host/results/parts/heartbeat.cpp",
+                                         "host/commands/trace/forward/token_rows.cpp",
+                                         "host/results/parts/lock_file.cpp"};
   const std::set<std::string> of_system = {"apps/main.cpp",
-                                           "host/bench/report.cpp",
+                                           "host/throughput/report.cpp",
                                            "host/blas/processor.cpp",
                                            "host/cpu/cpu_info.cpp",
-                                           "host/core/control_groups.cpp",
-                                           "host/core/process_name.cpp",
-                                           "host/engine/memory_budget.cpp",
-                                           "host/input/direct_files.cpp",
-                                           "host/core/small_file.cpp"};
-  const std::set<std::string> of_environment = {"host/input/hf_store.cpp",
-                                                "host/input/remote_environment.cpp"};
+                                           "host/core/process/control_groups.cpp",
+                                           "host/core/process/process_name.cpp",
+                                           "host/engine/plan/memory_budget.cpp",
+                                           "host/input/bulk/direct_files.cpp",
+                                           "host/core/files/small_file.cpp"};
+  const std::set<std::string> of_environment = {"host/input/hub/hf_store.cpp",
+                                                "host/input/stores/remote_environment.cpp"};
   std::set<std::string> known;
   for (const auto* files : {&gate, &written, &of_system, &of_environment}) {
     known.insert(files->begin(), files->end());

@@ -4,7 +4,7 @@
 
 #include "probe.hpp"
 
-#include "kernels/band/band_back_transform.hpp"
+#include "kernels/band/back_transform/band_back_transform.hpp"
 
 namespace vindex::probe {
 

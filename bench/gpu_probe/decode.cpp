@@ -3,7 +3,7 @@
 #include "probe.hpp"
 
 #include "decode/decode_view.hpp"
-#include "decode/encoded_sample.hpp"
+#include "decode/encode/encoded_sample.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // ended at its time limit; what it found until then is kept.
 #include "probe.hpp"
 
-#include "engine/version.hpp"
+#include "engine/run/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

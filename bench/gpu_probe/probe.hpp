@@ -3,9 +3,9 @@
 // a call that never returns ends one group and not the run.
 #pragma once
 
-#include "bench/report.hpp"
-#include "bench/sampling.hpp"
 #include "kernels/device/handles.hpp"
+#include "throughput/report.hpp"
+#include "throughput/sampling.hpp"
 
 #include <cuda_runtime.h>
 

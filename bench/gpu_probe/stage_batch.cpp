@@ -1,6 +1,6 @@
 #include "stage_batch.hpp"
 
-#include "kernels/band/deferred_band.hpp"
+#include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 // wgmma last.
 #include "stage_batch.hpp"
 
-#include "kernels/band/wide_back_transform.hpp"
+#include "kernels/band/back_transform/wide_back_transform.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/launch.hpp"
 

@@ -6,8 +6,8 @@
 
 #include "decode/decode_view.hpp"
 #include "kernels/band/band_reduction.hpp"
-#include "kernels/band/shared_chase.hpp"
-#include "kernels/gram/code_slices.hpp"
+#include "kernels/band/chase/shared_chase.hpp"
+#include "kernels/gram/codes/code_slices.hpp"
 
 #include <span>
 

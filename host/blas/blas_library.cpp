@@ -4,8 +4,8 @@
 #include "blas_core.hpp"
 #include "buffers.hpp"
 
-#include "core/companions.hpp"
-#include "core/threads.hpp"
+#include "core/files/companions.hpp"
+#include "core/process/threads.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

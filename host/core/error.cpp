@@ -1,6 +1,5 @@
-#include "secrets.hpp"
-#include "utf8.hpp"
-
+#include "core/text/secrets.hpp"
+#include "core/text/utf8.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

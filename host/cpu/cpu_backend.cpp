@@ -5,16 +5,16 @@
 
 #include "cpu_info.hpp"
 #include "cpu_routes.hpp"
-#include "seam.hpp"
 #include "workspace.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/gram/tile_product.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "decode/decode_matrix.hpp"
-#include "measure/backend.hpp"
+#include "statistics/spectrum/judgement.hpp"
 #include <vindex/error.hpp>
 
 #include <string>
@@ -46,21 +46,20 @@ class CpuBackend final : public Backend {
     return {.concurrent_calls = threads_, .uses_host_cores = true, .held_inputs = 1};
   }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
-    return measure::make_host_staging(bytes);
+    return make_host_staging(bytes);
   }
 
   std::uint64_t workspace_bytes(const decode::Encoding& encoding, std::int64_t rows,
                                 std::int64_t cols, const MeasureOptions& options,
-                                measure::InputBytes input) const override {
+                                InputBytes input) const override {
     const SvdPlan plan = plan_svd({.rows = rows,
                                    .cols = cols,
                                    .encoding = &encoding,
                                    .options = options,
-                                   .in_memory = input == measure::InputBytes::kHeld,
+                                   .in_memory = input == InputBytes::kHeld,
                                    .tiles = unit_.tiles,
                                    .bf16_by_vectors = unit_.bf16_by_vectors});
-    return input == measure::InputBytes::kStreamedLeast ? plan.min_workspace_bytes
-                                                        : plan.workspace_bytes;
+    return input == InputBytes::kStreamedLeast ? plan.min_workspace_bytes : plan.workspace_bytes;
   }
 
   void measure(std::span<MatrixInput* const> batch, const MeasureOptions& options,
@@ -72,12 +71,10 @@ class CpuBackend final : public Backend {
     }
   }
 
-  std::unique_ptr<measure::InnerProducts> inner_products(
-      const measure::InnerProductShape& shape) override {
+  std::unique_ptr<InnerProducts> inner_products(const InnerProductShape& shape) override {
     return make_cpu_inner_products(shape);
   }
-  measure::InnerProductMemory inner_product_memory(
-      const measure::InnerProductShape& shape) const override {
+  InnerProductMemory inner_product_memory(const InnerProductShape& shape) const override {
     return cpu_inner_product_memory(shape);
   }
 
@@ -91,7 +88,7 @@ class CpuBackend final : public Backend {
   MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
                            std::uint64_t workspace_limit) const {
     MatrixReport report;
-    if (is_refused(input, report)) {
+    if (statistics::is_refused(input, report)) {
       return report;
     }
     const SvdPlan plan = plan_svd({.rows = input.rows(),
@@ -112,7 +109,7 @@ class CpuBackend final : public Backend {
   const Unit unit_;
 };
 
-Unit unit_of(MatrixUnitWish wish) {
+Unit unit_of(MatrixUnitPreference wish) {
   MatrixUnitChoice choice = choose_matrix_unit(matrix_unit_facts(), wish);
   if (!choice.is_used) {
     return {.note = std::move(choice.note)};
@@ -123,7 +120,7 @@ Unit unit_of(MatrixUnitWish wish) {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(std::int32_t threads, std::string_view blas_core,
-                                          MatrixUnitWish unit) {
+                                          MatrixUnitPreference unit) {
   expects(threads >= 0, "make_cpu_backend: a number of threads");
   return std::make_unique<CpuBackend>(threads, blas_core, unit_of(unit));
 }

@@ -1,5 +1,7 @@
 #include "cpu_info.hpp"
 
+#include "backend/backend.hpp"
+
 #include <fstream>
 #include <string>
 
@@ -24,9 +26,9 @@ std::string processor_model() {
 
 }  // namespace
 
-measure::BackendInfo cpu_info(const blas::BlasInfo& blas, const std::string& unit,
-                              const std::string& unit_note) {
-  measure::BackendInfo info{.name = "cpu", .device = processor_model(), .libraries = {blas.text()}};
+BackendInfo cpu_info(const blas::BlasInfo& blas, const std::string& unit,
+                     const std::string& unit_note) {
+  BackendInfo info{.name = "cpu", .device = processor_model(), .libraries = {blas.text()}};
   if (!blas.warning.empty()) {
     info.notes.push_back(blas.warning);
   }

@@ -1,8 +1,8 @@
 // Owns what the host says of itself as a back end.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
-#include "measure/backend.hpp"
 
 #include <string>
 
@@ -10,7 +10,7 @@ namespace vindex::cpu {
 
 /// The processor and what computes on it: the library, with its warning, and the matrix unit, where
 /// one is used or there is a reason (`unit_note`) not to.
-measure::BackendInfo cpu_info(const blas::BlasInfo& blas, const std::string& unit = {},
-                              const std::string& unit_note = {});
+BackendInfo cpu_info(const blas::BlasInfo& blas, const std::string& unit = {},
+                     const std::string& unit_note = {});
 
 }  // namespace vindex::cpu

@@ -9,17 +9,17 @@
 // takes 4 n p^2 - 4/3 p^3 and spends half of that on products with vectors, bound by memory. The
 // price of a Gram is known: rounding E of G moves s_i^2 by at most |E| (Weyl), so s_i by |E| / (2
 // s_i), which is half of eps (s_1 / s_i)^2 relative to it. What that leaves of each value is
-// modelled in measure/spectrum_error.hpp from the norms that by_gram() collects, and
-// measure/judgement.hpp says where it is too little and which step follows. by_qr()
+// modelled in statistics/spectrum/spectrum_error.hpp from the norms that by_gram() collects, and
+// statistics/spectrum/judgement.hpp says where it is too little and which step follows. by_qr()
 // (strict/qr_route.cpp) never squares, so its error is eps64 s_1 for any condition.
 //
 // Sources: LAPACK syrk, sytrd, sterf, tpqrt, gebrd, bdsqr; QR before the bidiagonal form is Chan,
 // "An improved algorithm for computing the singular value decomposition" (1982).
 #include "cpu_routes.hpp"
 
-#include "seam.hpp"
 #include "stopwatch.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/group_sums.hpp"
@@ -27,6 +27,8 @@
 #include "cpu/top/partial_band.hpp"
 #include "cpu/tridiagonal/reduce_gram.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -50,7 +52,7 @@ struct GramScale {
 template <typename RoundingOf>
 double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
                       const RoundingOf& rounding_of, double* d, double* e, Workspace& workspace,
-                      Finding& found) {
+                      statistics::StepResult& found) {
   const auto in_units_of_weights = [&](std::span<const double> squares) {
     std::vector<double> out(squares.begin(), squares.end());
     for (double& square : out) {
@@ -59,11 +61,11 @@ double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
     return out;
   };
   const auto errors_of = [&](double passes, std::span<const double> largest) {
-    measure::Rounding rounding = rounding_of(passes);
-    measure::SquareErrors errors = {.once =
-                                        std::ldexp(measure::lone_error(rounding), scaled.exponent)};
+    statistics::Rounding rounding = rounding_of(passes);
+    statistics::SquareErrors errors = {
+        .once = std::ldexp(statistics::lone_error(rounding), scaled.exponent)};
     rounding.lone = 0.0;
-    errors.each = measure::largest_errors(in_units_of_weights(largest), order, rounding);
+    errors.each = statistics::largest_errors(in_units_of_weights(largest), order, rounding);
     for (double& error : errors.each) {
       error = std::ldexp(error, scaled.exponent);
     }
@@ -87,13 +89,14 @@ double reduce_in_part(float* gram, std::int64_t order, const GramScale& scaled,
   }
   const std::vector<double> lower = in_units_of_weights(probe.lower());
   const std::vector<double> upper = in_units_of_weights(probe.upper());
-  const measure::SquareErrors errors = {.each = in_units_of_weights(probe.errors().each),
-                                        .once = std::ldexp(probe.errors().once, -scaled.exponent)};
+  const statistics::SquareErrors errors = {
+      .each = in_units_of_weights(probe.errors().each),
+      .once = std::ldexp(probe.errors().once, -scaled.exponent)};
   for (std::size_t i = 0; i < lower.size(); ++i) {
     found.sigma.push_back(std::sqrt(0.5 * (lower[i] + upper[i])));
     found.top_errors.push_back(0.5 * (upper[i] - lower[i]) + errors.each[i] + errors.once);
   }
-  found.bounds = bounds_between(lower, upper, errors, scaled.sum_squares);
+  found.bounds = statistics::bounds_between(lower, upper, errors, scaled.sum_squares);
   found.reduced_trace = std::ldexp(probe.trace(), -scaled.exponent);
   found.reduced_norm_squared = std::ldexp(probe.norm_squared(), -2 * scaled.exponent);
   return probe.passes_norm_squared();
@@ -106,9 +109,9 @@ class RoundingBudget final : public NarrowRule {
       : order_(order), sums_(sums), allowed_(allowed) {}
 
   bool allows(double norm_squared, std::int64_t left) const override {
-    const double passes = measure::passes_norm_squared(left, norm_squared);
-    const double narrow = measure::gram_rounding({.unit = 0.0, .reduction_unit = 0.0}, order_,
-                                                 order_, {.narrow_passes_norm_squared = passes})
+    const double passes = statistics::passes_norm_squared(left, norm_squared);
+    const double narrow = statistics::gram_rounding({.unit = 0.0, .reduction_unit = 0.0}, order_,
+                                                    order_, {.narrow_passes_norm_squared = passes})
                               .entry;
     return std::hypot(sums_, narrow) <= allowed_;
   }
@@ -132,7 +135,7 @@ class GramStep {
 
   /// float32 products, and sums where those are enough. With `top_alone` nothing but the largest
   /// values matters.
-  Finding narrow(bool top_alone) {
+  statistics::StepResult narrow(bool top_alone) {
     const std::int64_t p = plan_.short_side;
     WorkArray<float> gram(workspace_, p * p, "the Gram matrix");
     std::optional<GroupSums> groups;
@@ -150,7 +153,7 @@ class GramStep {
     }
     gram.reset();
     if (groups->kind() == GramSums::kWide) {
-      Finding found = wide(true);
+      statistics::StepResult found = wide(true);
       found.has_float64_sums = true;
       return found;
     }
@@ -161,7 +164,7 @@ class GramStep {
   }
 
   /// float64 throughout, or products and sums alone.
-  Finding wide(bool may_reduce_narrow) {
+  statistics::StepResult wide(bool may_reduce_narrow) {
     WorkArray<double> gram(workspace_, plan_.short_side * plan_.short_side, "the Gram matrix");
     form_gram(reader_, plan_, change_, workspace_, gram.data(), report_.seconds_gram);
     sums_seen_ = {};
@@ -181,22 +184,22 @@ class GramStep {
   }
 
   /// Of weights that are not finite.
-  Finding nothing() const {
-    Finding found;
+  statistics::StepResult nothing() const {
+    statistics::StepResult found;
     found.method = method(plan_.short_side);
     return found;
   }
 
   /// The rounding of a reduction, in units of the weights.
-  measure::Rounding rounding(const ReductionNorms& norms, std::int64_t order) const {
+  statistics::Rounding rounding(const ReductionNorms& norms, std::int64_t order) const {
     // One-stage reductions (sytrd) err several times as much, most on a cluster at the top; one
     // value is not reduced.
-    measure::GramArithmetic arithmetic = arithmetic_;
+    statistics::GramArithmetic arithmetic = arithmetic_;
     if (order > 1 && !is_reduced_by_band(order, plan_.library_only)) {
       arithmetic.reduction_unit *= 8.0;
     }
     const auto squared = [&](double value) { return std::ldexp(value, -4 * scale()); };
-    return measure::gram_rounding(
+    return statistics::gram_rounding(
         arithmetic, order, plan_.long_side,
         {.sum_squares = reader_.moments().sum_squares,
          .gram_norm_squared = found_.gram_norm_squared,
@@ -217,7 +220,7 @@ class GramStep {
 
   /// `may_choose`: of a float32 Gram, to end early; of another, to reduce it in float32.
   template <typename Real>
-  Finding values_of(WorkArray<Real>& gram, bool may_choose) {
+  statistics::StepResult values_of(WorkArray<Real>& gram, bool may_choose) {
     const Stopwatch watch(report_.seconds_eigen);
     const std::int64_t p = plan_.short_side;
     found_.method = method(p);
@@ -262,11 +265,11 @@ class GramStep {
     found_.method = method(left);
     const bool converged =
         solve_tridiagonal(d.data(), e.data(), left, plan_.library_only, workspace_);
-    take_eigenvalues({.eigenvalues = {d.data(), static_cast<std::size_t>(left)},
-                      .exponent = -2 * scale(),
-                      .left_out = p - left,
-                      .failed = !converged},
-                     found_);
+    statistics::take_eigenvalues({.eigenvalues = {d.data(), static_cast<std::size_t>(left)},
+                                  .exponent = -2 * scale(),
+                                  .left_out = p - left,
+                                  .failed = !converged},
+                                 found_);
     return found_;
   }
 
@@ -314,13 +317,13 @@ class GramStep {
   Workspace& workspace_;
   MatrixReport& report_;
   ReducedGram* kept_;
-  measure::GramArithmetic arithmetic_;
+  statistics::GramArithmetic arithmetic_;
   const char* sums_ = "gram32";
   DiagonalNorms diagonal_;
   double additive_norm_squared_ = 0.0;
   FormedGram sums_seen_;
   std::vector<std::int64_t> lines_;  ///< of the short side, that are not zero
-  Finding found_;
+  statistics::StepResult found_;
 };
 
 }  // namespace
@@ -330,13 +333,14 @@ double gram64_terms(const SvdPlan& plan) {
   return static_cast<double>(plan.chunk + chunks + 8);
 }
 
-Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report, ReducedGram* kept, bool top_alone) {
+statistics::StepResult solve_by_gram32(TileReader& reader, const SvdPlan& plan,
+                                       const TileChange& change, Workspace& workspace,
+                                       MatrixReport& report, ReducedGram* kept, bool top_alone) {
   return GramStep(reader, plan, change, workspace, report, kept).narrow(top_alone);
 }
 
-Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report, ReducedGram* kept) {
+statistics::StepResult by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                                 Workspace& workspace, MatrixReport& report, ReducedGram* kept) {
   return GramStep(reader, plan, change, workspace, report, kept).wide(false);
 }
 

@@ -17,11 +17,12 @@
 #pragma once
 
 #include "cpu_tiles.hpp"
-#include "seam.hpp"
 #include "workspace.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/tail/reduced_gram.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <cstdint>
 
@@ -32,8 +33,8 @@ class GroupSums;
 /// Exponent that brings the largest weight near 1; 0 where a float32 Gram is safe as it is.
 int gram_scale_exponent(double max_abs);
 
-/// What a pass that forms a Gram matrix of float32 sums saw beside it (measure::GramArithmetic,
-/// measure::GramNorms), in units of the weights as they were scaled.
+/// What a pass that forms a Gram matrix of float32 sums saw beside it (statistics::GramArithmetic,
+/// statistics::GramNorms), in units of the weights as they were scaled.
 struct FormedGram {
   std::int64_t depth = 0;  ///< of the long side, that were summed before the Gram was added to
   double line_norms_squared = 0.0;
@@ -60,29 +61,34 @@ double gram64_terms(const SvdPlan& plan);
 /// finite; so are the others'. `kept`, where given, is set to what by_tail() wants, if the form was
 /// reached through a band of the whole matrix. With `top_alone` the reduction ends once the largest
 /// kFastValues values are known as well as `fast` promises, if they are before its end.
-Finding by_gram32(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr,
-                  bool top_alone = false);
+statistics::StepResult solve_by_gram32(TileReader& reader, const SvdPlan& plan,
+                                       const TileChange& change, Workspace& workspace,
+                                       MatrixReport& report, ReducedGram* kept = nullptr,
+                                       bool top_alone = false);
 /// float64 Gram and tridiagonal form.
-Finding by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                  Workspace& workspace, MatrixReport& report, ReducedGram* kept = nullptr);
+statistics::StepResult by_gram64(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                                 Workspace& workspace, MatrixReport& report,
+                                 ReducedGram* kept = nullptr);
 /// QR. `before`: what a Gram of float64 sums gave, or nothing where none was formed; of its values
 /// the `lost` smallest are found again where that is cheaper, else (and for 0) all.
-Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
-              std::int64_t lost, Workspace& workspace, MatrixReport& report);
+statistics::StepResult by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                             statistics::StepResult before, std::int64_t lost, Workspace& workspace,
+                             MatrixReport& report);
 
 /// Bytes of the iteration, the projection and the certificate, the Gram matrix included.
 std::uint64_t fast_bytes(const SvdPlan& plan);
 
 /// The largest min(64, p) values by a filtered block iteration and bounds proved for them. Without
 /// `certify` the bounds are left out. `sigma` is empty where a weight is not finite or all are 0.
-Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                     bool certify, Workspace& workspace, MatrixReport& report);
+statistics::StepResult by_chebyshev(TileReader& reader, const SvdPlan& plan,
+                                    const TileChange& change, bool certify, Workspace& workspace,
+                                    MatrixReport& report);
 
 /// Bytes for `wanted` vectors.
 std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted);
 
-/// The `wanted` (at most p) largest singular triplets with s > 0: measure/singular_triplets.hpp.
+/// The `wanted` (at most p) largest singular triplets with s > 0:
+/// statistics/spectrum/singular_triplets.hpp.
 SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::int32_t wanted,
                                  bool transposed, Workspace& workspace, MatrixReport& report);
 
@@ -92,9 +98,10 @@ std::int64_t max_tail_values(const SvdPlan& plan);
 /// The finding of kTail: the `lost` smallest values of `before` again. `gram` is what the step of
 /// `before` left; `situation` says when enough is enough. `tail_errors` stay empty where it does
 /// not settle or contradicts `before`.
-Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Finding before,
-                std::int64_t lost, const Situation& situation, Workspace& workspace,
-                MatrixReport& report);
+statistics::StepResult by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram,
+                               statistics::StepResult before, std::int64_t lost,
+                               const statistics::StepContext& situation, Workspace& workspace,
+                               MatrixReport& report);
 
 /// Bytes that it takes beside the ReducedGram.
 std::uint64_t tail_workspace_bytes(const SvdPlan& plan);

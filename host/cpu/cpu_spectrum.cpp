@@ -1,6 +1,10 @@
 #include "cpu_routes.hpp"
 #include "cpu_tiles.hpp"
-#include "seam.hpp"
+
+#include "backend/backend.hpp"
+#include "statistics/null/sign_flip_null.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <optional>
 #include <utility>
@@ -9,18 +13,19 @@ namespace vindex::cpu {
 namespace {
 
 /// What the route of a plan begins with.
-Step first_step(const SvdPlan& plan) {
+statistics::Step first_step(const SvdPlan& plan) {
   switch (plan.route) {
     case SvdRoute::kGram32:
-      return Step::kGram32;
+      return statistics::Step::kGram32;
     case SvdRoute::kQr:
-      return Step::kQr;
+      return statistics::Step::kQr;
     case SvdRoute::kChebyshev:
-      return plan.short_side > kFullSpectrumSize ? Step::kTop : Step::kGram64;
+      return plan.short_side > statistics::kFullSpectrumSize ? statistics::Step::kTop
+                                                             : statistics::Step::kGram64;
     case SvdRoute::kGram64:
       break;
   }
-  return Step::kGram64;
+  return statistics::Step::kGram64;
 }
 
 /// One matrix on its way into a report.
@@ -36,15 +41,16 @@ class Measurement {
         report_(report) {}
 
   void run() {
-    Situation situation =
-        begin_measurement(first_step(plan_), plan_.short_side, plan_.long_side, options_,
-                          {.sum_terms = gram64_terms(plan_),
-                           .max_tail_values = max_tail_values(plan_),
-                           .tail_leaves_zeros = true});
-    take_steps(situation, {},
-               [&](const Finding& found) { return judge(found, situation, report_); });
+    statistics::StepContext situation = statistics::begin_measurement(
+        first_step(plan_), plan_.short_side, plan_.long_side, options_,
+        {.sum_terms = gram64_terms(plan_),
+         .max_tail_values = max_tail_values(plan_),
+         .tail_leaves_zeros = true});
+    take_steps(situation, {}, [&](const statistics::StepResult& found) {
+      return statistics::judge(found, situation, report_);
+    });
     run_sign_flips();
-    if (begin_vectors(options_, report_)) {
+    if (statistics::begin_vectors(options_, report_)) {
       report_.vectors =
           singular_vectors(reader_, plan_, options_.vectors, transposed_, workspace_, report_);
     }
@@ -54,11 +60,12 @@ class Measurement {
  private:
   /// Computes what `judged` asks for until it asks for no more; the last finding.
   template <typename Judged>
-  Finding take_steps(Situation& situation, const TileChange& change, const Judged& judged) {
-    Finding found;
-    Verdict verdict = {.next = situation.step};
+  statistics::StepResult take_steps(statistics::StepContext& situation, const TileChange& change,
+                                    const Judged& judged) {
+    statistics::StepResult found;
+    statistics::NextStep verdict = {.next = situation.step};
     while (verdict.next) {
-      situation = next_situation(situation, *verdict.next);
+      situation = statistics::next_step_context(situation, *verdict.next);
       found = compute(situation, std::move(found), verdict.lost, change);
       found.moments = reader_.moments();
       verdict = judged(found);
@@ -67,24 +74,25 @@ class Measurement {
     return found;
   }
 
-  Finding compute(const Situation& situation, Finding before, std::int64_t lost,
-                  const TileChange& change) {
+  statistics::StepResult compute(const statistics::StepContext& situation,
+                                 statistics::StepResult before, std::int64_t lost,
+                                 const TileChange& change) {
     ReducedGram reduced = std::exchange(reduced_, {});
     switch (situation.step) {
-      case Step::kTop:
+      case statistics::Step::kTop:
         return by_chebyshev(reader_, plan_, change, !change.sign_flip_draw, workspace_, report_);
-      case Step::kGram32:
+      case statistics::Step::kGram32:
         reduced = {};
-        return by_gram32(reader_, plan_, change, workspace_, report_, kept(change),
-                         options_.mode == Mode::kFast);
-      case Step::kGram64:
+        return solve_by_gram32(reader_, plan_, change, workspace_, report_, kept(change),
+                               options_.mode == SpectrumMode::kFast);
+      case statistics::Step::kGram64:
         reduced = {};
         return by_gram64(reader_, plan_, change, workspace_, report_, kept(change));
-      case Step::kTail:
+      case statistics::Step::kTail:
         return reduced ? by_tail(reader_, plan_, reduced, std::move(before), lost, situation,
                                  workspace_, report_)
                        : before;
-      case Step::kQr:
+      case statistics::Step::kQr:
         break;
     }
     reduced = {};
@@ -93,24 +101,26 @@ class Measurement {
 
   /// Draws and `fast` have no kTail.
   ReducedGram* kept(const TileChange& change) {
-    return change.sign_flip_draw || options_.mode == Mode::kFast ? nullptr : &reduced_;
+    return change.sign_flip_draw || options_.mode == SpectrumMode::kFast ? nullptr : &reduced_;
   }
 
   void run_sign_flips() {
     if (options_.sign_flip_draws == 0) {
       return;
     }
-    const SignFlipCollector collector(plan_.short_side, plan_.long_side, options_.mode);
-    if (!begin_draws(options_, collector, report_)) {
+    const statistics::SignFlipCollector collector(plan_.short_side, plan_.long_side, options_.mode);
+    if (!statistics::begin_draws(options_, collector, report_)) {
       return;
     }
     for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
       TileChange change;
       change.sign_flip_draw = static_cast<std::uint64_t>(draw);
-      Situation situation =
-          begin_draw(first_step(plan_), plan_.short_side, plan_.long_side, options_);
-      Finding found = take_steps(situation, change,
-                                 [&](const Finding& one) { return judge_draw(one, situation); });
+      statistics::StepContext situation =
+          statistics::begin_draw(first_step(plan_), plan_.short_side, plan_.long_side, options_);
+      statistics::StepResult found =
+          take_steps(situation, change, [&](const statistics::StepResult& one) {
+            return statistics::judge_draw(one, situation);
+          });
       collector.add(std::move(found.sigma), report_.moments.sum_squares, *report_.sign_flip);
     }
   }

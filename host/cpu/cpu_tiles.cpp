@@ -2,8 +2,9 @@
 
 #include "stopwatch.hpp"
 
+#include "backend/backend.hpp"
 #include "core/philox.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"
 
 #include <algorithm>

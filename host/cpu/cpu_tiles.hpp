@@ -4,9 +4,9 @@
 // by the matrix, one bit per weight.
 #pragma once
 
-#include "seam.hpp"
 #include "workspace.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/plan/svd_plan.hpp"
 
 #include <cstdint>

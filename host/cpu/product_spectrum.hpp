@@ -5,8 +5,8 @@
 //   A B, A m x r = Q_a R, B r x n = L Q_b:   sigma(A B) = sigma(R L), r x r
 #pragma once
 
-#include "measure/backend.hpp"
-#include "measure/metrics.hpp"
+#include "backend/backend.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -39,12 +39,12 @@ std::int64_t product_rank(std::span<const std::int64_t> sides);
 /// Singular values of scale * chain[0] * chain[1] * ..., product_rank() of them, descending; the
 /// other min(rows, cols) - rank values of the product are exactly zero. `moments.sum_squares` is
 /// the squared norm of the product (of the core, not of the values); no other moment is known
-/// without the product and all stay as they are made. check_trace compares the two. Status
+/// without the product and all stay as they are made. check_trace compares the two. MatrixStatus
 /// kNotFinite where a weight is not finite or the product overflows; kNotConverged. Errors:
 /// expects() on sides that do not fit; Stopped.
 /// Accuracy: product_error().
-measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale,
-                                       const std::stop_token& stop = {});
+MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale,
+                              const std::stop_token& stop = {});
 
 /// Bound of the absolute error of every value: 50 rank eps64 times the product of (bounds of) the
 /// factors' norms. It is relative to the factors and not to s_1: where they cancel, that much is
@@ -54,9 +54,9 @@ double product_error(std::span<const Factor* const> chain, double scale);
 /// Metrics of a product rows x cols from its report: those of derive_metrics() over the values that
 /// may differ from zero, `rank` in the place of min(rows, cols) and max(rows, cols) as the long
 /// side. mp_* are NaN: Marchenko-Pastur is not the law of a product.
-measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t cols,
-                                             std::int64_t rank, const measure::MatrixReport& report,
-                                             std::string& reason);
+statistics::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t cols,
+                                                std::int64_t rank, const MatrixReport& report,
+                                                std::string& reason);
 
 /// Mean metrics of a product of independent factors of iid normals with these sides: of draws,
 /// always the same ones. A draw costs rank^3: the triangle of a tall factor of normals is upper
@@ -65,8 +65,8 @@ measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t col
 /// such triangles of the least side. NaN for metrics without a null, and for condition_number where
 /// a second side is the least one too (its mean is infinite). Standard error below 0.2 % from rank
 /// 16 on, of condition_number where no second side is within 3 of the least one.
-measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
-                                           const std::stop_token& stop = {});
+statistics::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
+                                              const std::stop_token& stop = {});
 
 /// What product_null_metrics() costs in the units of engine::product_cost(), by measurement (ranks
 /// of 64 to 512): cores and triangles are multiplied faster than the tall factors that those units
@@ -78,8 +78,8 @@ class ProductNullCache {
  public:
   ProductNullCache();
   ~ProductNullCache();
-  const measure::MetricValues& of(const std::vector<std::int64_t>& sides,
-                                  const std::stop_token& stop = {});
+  const statistics::MetricValues& of(const std::vector<std::int64_t>& sides,
+                                     const std::stop_token& stop = {});
 
  private:
   struct State;

@@ -4,8 +4,9 @@
 // boundaries, which keeps the arithmetic of alignment-dependent kernels the same from run to run.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

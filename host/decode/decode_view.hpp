@@ -16,7 +16,8 @@
 #pragma once
 
 #include "encoding.hpp"
-#include "float_formats.hpp"
+
+#include "decode/formats/float_formats.hpp"
 
 #include <limits>
 #include <type_traits>

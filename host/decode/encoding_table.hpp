@@ -1,6 +1,6 @@
 // Owns the shape of the host's table of decodable formats: one row per decoder of AllDecoders
 // (decode/visit_encoding.hpp), with its loops per SIMD level. Encoders are apart
-// (decode/encode.hpp): few formats are written.
+// (decode/encode/encode.hpp): few formats are written.
 #pragma once
 
 #include "decode_matrix.hpp"

@@ -1,13 +1,13 @@
 // Owns what was done before, and the report.
 #include "dissect.hpp"
 
-#include "core/atomic_file.hpp"
-#include "core/json.hpp"
-#include "core/json_document.hpp"
-#include "core/path_kind.hpp"
-#include "core/small_file.hpp"
-#include "core/text_table.hpp"
-#include "organ/organ_model.hpp"
+#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/small_file.hpp"
+#include "core/json/json.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/text_table.hpp"
+#include "organ/extract/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

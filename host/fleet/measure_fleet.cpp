@@ -1,17 +1,17 @@
 // Owns finding models, running each, and writing its documents.
 #include "measure_fleet.hpp"
 
-#include "core/atomic_file.hpp"
-#include "core/json.hpp"
-#include "core/path_kind.hpp"
-#include "core/reading_bounds.hpp"
-#include "core/secrets.hpp"
-#include "core/small_file.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/reading_bounds.hpp"
+#include "core/files/small_file.hpp"
+#include "core/json/json.hpp"
+#include "core/text/secrets.hpp"
 #include "input/model_files.hpp"
-#include "input/open_store.hpp"
-#include "jobs/spectra/measure_run.hpp"
-#include "organ/manifest.hpp"
-#include "organ/organ_model.hpp"
+#include "input/stores/open_store.hpp"
+#include "organ/extract/organ_model.hpp"
+#include "organ/manifest/manifest.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -205,7 +205,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
 std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
                                           const engine::RunHooks& hooks,
                                           engine::RunOutcome& outcome) {
-  if (settings.options.mode == measure::Mode::kFast) {
+  if (settings.options.mode == SpectrumMode::kFast) {
     throw UsageError("E-ORGAN-MODE",
                      "theta needs the whole spectrum, which fast leaves out: take "
                      "--mode default or strict");
@@ -220,7 +220,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
       return organ::open_organ_model(path, options);
     };
   }
-  outcome = jobs::measure_model(settings, hooks);
+  outcome = commands::measure_model(settings, hooks);
   if (outcome.stopped || !settings.worker.is_single()) {
     return std::nullopt;
   }

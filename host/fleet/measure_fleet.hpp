@@ -5,7 +5,7 @@
 
 #include "measured_model.hpp"
 
-#include "engine/opening.hpp"
+#include "engine/run/opening.hpp"
 
 #include <optional>
 #include <span>
@@ -59,9 +59,9 @@ struct NamedModel {
 };
 
 /// The models at or below `address`, in order of path: GGUF files (of a split set the first one),
-/// and folders with safetensors files or organs (organ/extract.hpp). A path that is a file is
-/// itself, as is an address that is none of a local path. Hidden folders are passed over. Errors:
-/// MissingInputError E-ORGAN-FLEET (66) where there is none.
+/// and folders with safetensors files or organs (organ/extract/extract.hpp). A path that is a file
+/// is itself, as is an address that is none of a local path. Hidden folders are passed over.
+/// Errors: MissingInputError E-ORGAN-FLEET (66) where there is none.
 std::vector<std::string> find_models(const std::string& address);
 
 /// Names for `paths`: the last part of each without .gguf and split number, parents before it where
@@ -70,7 +70,7 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths);
 
 /// Measures `settings.model` into `settings.output` and reads back what reports need. `settings`
 /// gets the classes of organs and the order of the files. `outcome` says how the run ended; after a
-/// stop, and for a worker's share, nothing is read back. Errors: as jobs::measure_model();
+/// stop, and for a worker's share, nothing is read back. Errors: as commands::measure_model();
 /// FormatError E-ORGAN-COUNT (65) where a tensor is lost.
 std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
                                           const engine::RunHooks& hooks,

@@ -3,10 +3,10 @@
 #include "measure_fleet.hpp"
 #include "scale_law.hpp"
 
-#include "core/json_document.hpp"
-#include "core/secrets.hpp"
-#include "measure/sample_angles.hpp"
-#include "model/architecture_facts.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/secrets.hpp"
+#include "model/families/architecture_facts.hpp"
+#include "statistics/spectrum/sample_angles.hpp"
 
 #include <fmt/format.h>
 
@@ -174,12 +174,12 @@ Json method_json(const ModelMeasure& model) {
             {"backend", model.backend}}},
           {"seed",
            {{"theta_seed", "degrees; a heuristic of the histogram's shape, no measure of quality"},
-            {"sample", measure::kMaxSampled},
-            {"bins", measure::kSeedBins},
+            {"sample", statistics::kMaxSampled},
+            {"bins", statistics::kSeedBins},
             {"weights",
-             {{"entropy", measure::kEntropyWeight},
-              {"kurtosis", measure::kKurtosisWeight},
-              {"spacing", measure::kSpacingWeight}}}}},
+             {{"entropy", statistics::kEntropyWeight},
+              {"kurtosis", statistics::kKurtosisWeight},
+              {"spacing", statistics::kSpacingWeight}}}}},
           {"one_dimensional",
            "theta_qq, degrees: angle to the normal law; never in the means of matrices"},
           {"nulls", "what independent normal numbers of that shape or number give"}};

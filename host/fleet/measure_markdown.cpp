@@ -3,7 +3,7 @@
 #include "fleet_tables.hpp"
 #include "measure_fleet.hpp"
 
-#include "core/text_table.hpp"
+#include "core/text/text_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // Owns gathering a results file by tensors, and figures of groups.
 #include "measured_model.hpp"
 
-#include "core/json.hpp"
-#include "results/query.hpp"
-#include "results/schema.hpp"
+#include "core/json/json.hpp"
+#include "results/reading/query.hpp"
+#include "results/tables/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::map<std::string, Slices> slices_of(const std::vector<results::QueriedRow>& 
   for (std::size_t i = 0; i < rows.size(); ++i) {
     Slices& tensor = slices[rows[i].tensor];
     tensor.rows.push_back(i);
-    if (rows[i].status != measure::Status::kMeasured) {
+    if (rows[i].status != MatrixStatus::kMeasured) {
       ++tensor.failed;
       if (tensor.reason.empty()) {
         tensor.reason = rows[i].reason;
@@ -72,11 +72,11 @@ ModelPart part_of(organ::OrganClass organ_class, model::Block block) {
   }
 }
 
-void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles& angles,
+void add_vector(const results::TensorEntry& tensor, const statistics::SampleAngles& angles,
                 ModelMeasure& model) {
   MeasuredTensor out = empty_tensor(tensor);
   out[TensorFigure::kThetaSeed].add(angles.theta_seed);
-  out[TensorFigure::kThetaSeedNull].add(measure::theta_seed_null(angles.count));
+  out[TensorFigure::kThetaSeedNull].add(statistics::theta_seed_null(angles.count));
   out[TensorFigure::kSeedEntropy].add(angles.entropy);
   out[TensorFigure::kSeedKurtosis].add(angles.kurtosis);
   out[TensorFigure::kSeedCv].add(angles.spacing_cv);
@@ -85,7 +85,7 @@ void add_vector(const results::TensorEntry& tensor, const measure::SampleAngles&
   out[TensorFigure::kZSignFlip].add(tensor.scales.z_modulus_signflip);
   out[TensorFigure::kCsciSignFlip].add(tensor.scales.csci_signflip);
   out.theta_qq = angles.theta_qq;
-  out.theta_qq_null = measure::theta_qq_null(angles.count);
+  out.theta_qq_null = statistics::theta_qq_null(angles.count);
   out.remark = angles.is_constant ? "constant" : "";
   model.tensors.push_back(std::move(out));
 }
@@ -110,7 +110,7 @@ double Spread::sd() const {
 }
 
 void ScaleSpread::add(const MeasuredTensor& tensor) {
-  const measure::ScaleFigures& figures = tensor.scales;
+  const statistics::ScaleFigures& figures = tensor.scales;
   if (!std::isnan(figures.z_modulus)) {
     z_modulus.add(figures.z_modulus);
     z_modulus_signflip.add(figures.z_modulus_signflip);

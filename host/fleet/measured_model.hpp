@@ -4,9 +4,9 @@
 #pragma once
 
 #include "core/constants.hpp"
-#include "measure/scale_figures.hpp"
-#include "model/architecture_facts.hpp"
-#include "organ/organ_class.hpp"
+#include "model/families/architecture_facts.hpp"
+#include "organ/extract/organ_class.hpp"
+#include "statistics/scales/scale_figures.hpp"
 
 #include <array>
 #include <cstddef>
@@ -120,8 +120,8 @@ struct MeasuredTensor {
   std::array<Spread, kTensorFigures> figures = {};  ///< of a single matrix min = mean = max
   double theta_qq = kNaN;                           ///< of 1-D tensors only
   double theta_qq_null = kNaN;                      ///< of 1-D tensors only
-  measure::ScaleFigures scales = {};  ///< with the nulls; of a stack those of its mean
-  std::string scales_missing = {};    ///< why z_modulus or csci is none
+  statistics::ScaleFigures scales = {};  ///< with the nulls; of a stack those of its mean
+  std::string scales_missing = {};       ///< why z_modulus or csci is none
   std::string remark;  ///< reason of the results file where a value is missing or flagged
 
   bool is_vector() const { return slices == 0; }

@@ -1,8 +1,8 @@
 // Owns centring by groups, the line, and orders: all of them where they are few, else drawn.
 #include "scale_law.hpp"
 
-#include "measure/cka.hpp"
-#include "measure/student.hpp"
+#include "statistics/cka/cka.hpp"
+#include "statistics/samples/student.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -145,7 +145,7 @@ ScaleFit fit_scale(std::span<const double> log_parameters, std::span<const doubl
     fit.models += static_cast<std::int64_t>(group.size());
   }
   const std::int64_t freedom = fit.models - fit.groups - 1;
-  if (order_count(groups) < measure::kMinOrders) {
+  if (order_count(groups) < statistics::kMinOrders) {
     fit.reason = "too few models for p";
     return fit;
   }
@@ -165,7 +165,7 @@ ScaleFit fit_scale(std::span<const double> log_parameters, std::span<const doubl
   if (freedom >= kLeastFreedom) {
     const double residual = std::max(0.0, yy - fit.slope * xy);
     const double error = std::sqrt(residual / static_cast<double>(freedom) / xx);
-    const double half = error * measure::student_quantile(static_cast<double>(freedom));
+    const double half = error * statistics::student_quantile(static_cast<double>(freedom));
     fit.low = fit.slope - half;
     fit.high = fit.slope + half;
   }

@@ -3,7 +3,7 @@
 // anything is read or allocated.
 #pragma once
 
-#include "core/byte_source.hpp"
+#include "core/files/byte_source.hpp"
 
 #include <cstdint>
 #include <string>

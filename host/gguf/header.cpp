@@ -6,8 +6,8 @@
 #include "tensor_table.hpp"
 #include "walker.hpp"
 
-#include "core/byte_source.hpp"
 #include "core/digest.hpp"
+#include "core/files/byte_source.hpp"
 #include "core/integers.hpp"
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
 // Owns writing the head of a file in order and in bounded memory: a header may have 1 GiB.
 #pragma once
 
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 
 #include <bit>
 #include <cstddef>

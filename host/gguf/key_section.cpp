@@ -1,10 +1,10 @@
 // Owns encoding keys of every type, and copying those of a file.
 #include "key_section.hpp"
 
-#include "encoded_value.hpp"
 #include "header_stream.hpp"
 #include "limits.hpp"
 
+#include "gguf/values/encoded_value.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

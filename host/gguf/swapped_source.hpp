@@ -4,7 +4,7 @@
 
 #include "header.hpp"
 
-#include "core/byte_source.hpp"
+#include "core/files/byte_source.hpp"
 
 #include <memory>
 #include <vector>

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "buffered_reader.hpp"
-#include "value_type.hpp"
+
+#include "gguf/values/value_type.hpp"
 
 #include <cstdint>
 #include <string>

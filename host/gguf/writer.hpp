@@ -6,7 +6,7 @@
 
 #include "key_section.hpp"
 
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 #include "decode/element_type.hpp"
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Owns admitting files in order within the bound, and the threads that read.
 #include "header_window.hpp"
 
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 
 #include <algorithm>
 #include <exception>

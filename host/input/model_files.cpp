@@ -1,13 +1,13 @@
 // Owns choosing how a path is opened: file, folder, index or set.
 #include "model_files.hpp"
 
-#include "file_kind.hpp"
-#include "gguf_open.hpp"
 #include "model_folder.hpp"
-#include "open_store.hpp"
-#include "safetensors_model.hpp"
 #include "shard_list.hpp"
 
+#include "input/gguf/gguf_open.hpp"
+#include "input/local/file_kind.hpp"
+#include "input/safetensors/safetensors_model.hpp"
+#include "input/stores/open_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,11 +2,10 @@
 // ranges, the GGUF key list, config.json. No names are interpreted here: that is the model layer.
 #pragma once
 
-#include "file_source.hpp"
-
-#include "core/json.hpp"
+#include "core/json/json.hpp"
 #include "decode/element_type.hpp"
 #include "gguf/header.hpp"
+#include "input/local/file_source.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "model_files.hpp"
 #include "model_store.hpp"
 
-#include "core/name_index.hpp"
+#include "core/text/name_index.hpp"
 
 #include <string>
 #include <string_view>

@@ -3,8 +3,8 @@
 #include "model_store.hpp"
 
 #include "core/digest.hpp"
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Owns what the sources of the library share: a model's state, and what settings mean below.
 #pragma once
 
-#include "engine/opening.hpp"
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
+#include "engine/run/opening.hpp"
 #include <vindex/vindex.hpp>
 
 #include <memory>
@@ -38,7 +38,7 @@ namespace library {
 /// handed over.
 void prepare_arithmetic();
 
-measure::Mode mode_of(Mode mode);
+SpectrumMode mode_of(Mode mode);
 /// Errors: UsageError E-BACKEND.
 engine::BackendChoice backend_of(const std::string& name);
 

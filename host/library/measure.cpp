@@ -1,10 +1,11 @@
 // Owns measuring a model as a call: the settings of the program, its hooks and its outcome.
 #include "access.hpp"
 
-#include "core/stop.hpp"
-#include "engine/memory_budget.hpp"
-#include "engine/progress.hpp"
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "core/process/stop.hpp"
+#include "engine/plan/memory_budget.hpp"
+#include "engine/run/progress.hpp"
+#include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -24,8 +25,9 @@ void require_in_range(const v0::MeasureSettings& settings) {
   require(settings.worker >= 0 && settings.worker < settings.workers, "E-WORKER", "worker");
   require(settings.threads >= 0, "E-USAGE", "threads");
   require(settings.vectors >= 0, "E-USAGE", "vectors");
-  require(settings.sign_flip_draws >= 0 && settings.sign_flip_draws <= measure::kMaxSignFlipDraws,
-          "E-NULL", "sign_flip_draws");
+  require(
+      settings.sign_flip_draws >= 0 && settings.sign_flip_draws <= statistics::kMaxSignFlipDraws,
+      "E-NULL", "sign_flip_draws");
 }
 
 engine::RunSettings settings_of(const v0::Model& model, const std::filesystem::path& out,
@@ -85,7 +87,7 @@ v0::Outcome v0::measure(const Model& model, const std::filesystem::path& out,
   library::prepare_arithmetic();
   engine::RunOutcome outcome;
   try {
-    outcome = jobs::measure_model(settings_of(model, out, settings), run_hooks);
+    outcome = commands::measure_model(settings_of(model, out, settings), run_hooks);
   } catch (const Stopped&) {  // while the model was opened
     outcome.stopped = true;
     outcome.exit_code = ExitCode::kStoppedEarly;

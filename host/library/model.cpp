@@ -1,11 +1,11 @@
 // Owns opening a model and decoding its matrices.
 #include "access.hpp"
 
-#include "core/stop.hpp"
-#include "engine/version.hpp"
-#include "input/remote_environment.hpp"
-#include "jobs/decode/decode_tensor.hpp"
-#include "model/selection.hpp"
+#include "commands/decode/decode_tensor.hpp"
+#include "core/process/stop.hpp"
+#include "engine/run/version.hpp"
+#include "input/stores/remote_environment.hpp"
+#include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -100,7 +100,7 @@ std::vector<float> v0::Model::decode(const Matrix& matrix) const {
     engine::SourceWatch watch(state_->model.files);
     std::size_t filled = 0;
     try {
-      jobs::decode_slabs(watch, record, [&](std::span<const float> slab) {
+      commands::decode_slabs(watch, record, [&](std::span<const float> slab) {
         throw_if_stopped(state_->stop);
         std::copy(slab.begin(), slab.end(), values.begin() + static_cast<std::ptrdiff_t>(filled));
         filled += slab.size();

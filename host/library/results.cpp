@@ -1,8 +1,8 @@
 // Owns reading a results file through the library: rows, columns by name and type, spectra.
 #include "access.hpp"
 
-#include "core/nearest_name.hpp"
-#include "results/query.hpp"
+#include "core/text/nearest_name.hpp"
+#include "results/reading/query.hpp"
 
 #include <fmt/format.h>
 
@@ -60,7 +60,7 @@ v0::Results v0::read(const std::filesystem::path& path) {
          .rows = row.rows,
          .cols = row.cols,
          .encoding = row.encoding,
-         .unsupported = row.status == measure::Status::kUnsupported ? row.reason : std::string()});
+         .unsupported = row.status == MatrixStatus::kUnsupported ? row.reason : std::string()});
   }
   state->numbers.resize(state->rows.size());
   std::iota(state->numbers.begin(), state->numbers.end(), 0);

@@ -2,12 +2,12 @@
 #include "access.hpp"
 
 #include "blas/blas_library.hpp"
-#include "core/nearest_name.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
+#include "core/text/nearest_name.hpp"
 #include "decode/encoding.hpp"
-#include "input/remote_environment.hpp"
-#include "measure/metrics.hpp"
-#include "results/result_row.hpp"
+#include "input/stores/remote_environment.hpp"
+#include "results/tables/result_row.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -35,29 +35,29 @@ void require_shape(std::int64_t rows, std::int64_t cols) {
   }
 }
 
-void put_all(v0::Figures& figures, const measure::MetricValues& values, const char* suffix,
+void put_all(v0::Figures& figures, const statistics::MetricValues& values, const char* suffix,
              bool nulls_only) {
-  for (const measure::MetricRow& row : measure::metric_rows()) {
+  for (const statistics::MetricRow& row : statistics::metric_rows()) {
     if (row.has_null || !nulls_only) {
       FiguresAccess::put(figures, fmt::format("{}{}", row.name, suffix), values[row.metric]);
     }
   }
-  for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
-    FiguresAccess::put(figures, fmt::format("var_at_{}{}", measure::kVarAtK[i], suffix),
-                       values.var_at_k[i]);
+  for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
+    FiguresAccess::put(figures, fmt::format("var_at_{}{}", kVarAtK[i], suffix), values.var_at_k[i]);
   }
 }
 
 /// `values` and, beside them, what noise gives; without `values` that alone, by both names.
-v0::Figures figures_of(const measure::MetricValues& noise, const measure::MetricValues* values) {
+v0::Figures figures_of(const statistics::MetricValues& noise,
+                       const statistics::MetricValues* values) {
   v0::Figures figures;
   put_all(figures, values == nullptr ? noise : *values, "", values == nullptr);
   put_all(figures, noise, "_null", true);
   return figures;
 }
 
-measure::NullCache& nulls() {
-  static measure::NullCache cache;  // thread-safe
+statistics::NullCache& nulls() {
+  static statistics::NullCache cache;  // thread-safe
   return cache;
 }
 
@@ -80,16 +80,16 @@ namespace library {
 
 void prepare_arithmetic() { blas::keep_blas_apart(input::variable("OPENBLAS_CORETYPE")); }
 
-measure::Mode mode_of(Mode mode) {
+SpectrumMode mode_of(Mode mode) {
   switch (mode) {
     case Mode::kFast:
-      return measure::Mode::kFast;
+      return SpectrumMode::kFast;
     case Mode::kStrict:
-      return measure::Mode::kStrict;
+      return SpectrumMode::kStrict;
     case Mode::kDefault:
       break;
   }
-  return measure::Mode::kDefault;
+  return SpectrumMode::kDefault;
 }
 
 engine::BackendChoice backend_of(const std::string& name) {
@@ -117,17 +117,17 @@ v0::Spectrum v0::spectrum(std::span<const float> weights, std::int64_t rows, std
   library::prepare_arithmetic();
   std::string note;
   const auto backends = engine::open_backends(run, note);
-  const auto input = measure::make_memory_input(decode::float32_view(weights.data(), rows, cols));
-  measure::MatrixInput* const batch[] = {input.get()};
-  measure::MatrixReport report;
+  const auto input = make_memory_input(decode::float32_view(weights.data(), rows, cols));
+  MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
   try {
     backends.front()->measure(batch, run.options, 0, {&report, 1});
   } catch (const Stopped&) {
     library::throw_stopped("the spectrum");
   }
   Spectrum out;
-  const measure::MetricValues values =
-      measure::derive_metrics(rows, cols, report, run.options.mode, report.reason);
+  const statistics::MetricValues values =
+      statistics::derive_metrics(rows, cols, report, run.options.mode, report.reason);
   out.sigma = std::move(report.sigma);
   out.sigma_error = report.sigma_error;
   out.method = std::move(report.method);

@@ -4,8 +4,8 @@
 #include "records.hpp"
 
 #include "core/integers.hpp"
-#include "core/text_parts.hpp"
-#include "input/array_files.hpp"
+#include "core/text/text_parts.hpp"
+#include "input/npy/array_files.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,15 +1,14 @@
 // Owns the JSON document and the text of an inspection.
 #include "inspect.hpp"
 
-#include "architecture_facts.hpp"
-#include "product.hpp"
-#include "selection.hpp"
-
-#include "core/json_document.hpp"
-#include "core/size_text.hpp"
-#include "core/text_table.hpp"
-#include "core/utf8.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/size_text.hpp"
+#include "core/text/text_table.hpp"
+#include "core/text/utf8.hpp"
 #include "input/verify_files.hpp"
+#include "model/families/architecture_facts.hpp"
+#include "model/products/product.hpp"
+#include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 
 #include "model_index.hpp"
 
-#include "core/text_table.hpp"
+#include "core/text/text_table.hpp"
 #include "input/model_files.hpp"
 
 #include <cstddef>

@@ -1,12 +1,11 @@
 // Owns binding codes and companions, scheme by scheme, and warning of those left over.
 #include "logical_tensor.hpp"
 
-#include "schemes.hpp"
-#include "weight.hpp"
-
 #include "core/integers.hpp"
-#include "core/name_index.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
+#include "core/text/name_index.hpp"
+#include "model/schemes/schemes.hpp"
+#include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

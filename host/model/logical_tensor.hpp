@@ -2,10 +2,9 @@
 // across shards), and what one logical weight they make.
 #pragma once
 
-#include "model_config.hpp"
-
 #include "decode/encoding.hpp"
 #include "input/model_files.hpp"
+#include "model/config/model_config.hpp"
 
 #include <cstdint>
 #include <optional>

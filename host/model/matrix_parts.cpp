@@ -1,8 +1,8 @@
 // Owns whole tensors, slices of stacks, and companions of either.
 #include "records.hpp"
-#include "weight.hpp"
 
 #include "core/integers.hpp"
+#include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

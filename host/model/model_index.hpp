@@ -1,6 +1,7 @@
 // Owns the meaning of a model's tensors: which are weights, which belong together (codes and
 // scales, also across shards), and the layer, expert, block, role and logical shape of every
-// matrix. Driven by a table of families (host/model/families.cpp); shapes are believed over keys.
+// matrix. Driven by a table of families (host/model/families/families.cpp); shapes are believed
+// over keys.
 #pragma once
 
 #include "decode/encoding.hpp"
@@ -50,7 +51,8 @@ std::optional<ResultTable> table_of_name(std::string_view name);
 
 class ImportanceMatrix;
 
-/// Where the mean squared activations of a row of /imatrix/ are (model/importance_matrix.hpp).
+/// Where the mean squared activations of a row of /imatrix/ are
+/// (model/importance/importance_matrix.hpp).
 struct ActivationPart {
   std::shared_ptr<const ImportanceMatrix> file;
   std::uint64_t offset = 0;  ///< absolute; `cols` float32
@@ -72,7 +74,7 @@ struct CompanionPart {
   TensorPart part;
 };
 
-struct Product;  // model/product.hpp
+struct Product;  // model/products/product.hpp
 
 /// One matrix: a row of /matrix/ or of a table derived from it.
 struct MatrixRecord {
@@ -96,7 +98,7 @@ struct MatrixRecord {
   std::vector<CompanionPart> companions;
   std::int32_t tensor_record = -1;  ///< index into ModelIndex::tensors
   /// Its place in the draw of its (layer, block, role), and of how many; -1: nothing was drawn
-  /// (model/expert_sample.hpp).
+  /// (model/experts/expert_sample.hpp).
   std::int32_t draw = -1, draw_of = -1;
   ActivationPart activations;              ///< kImatrix
   std::shared_ptr<const Product> product;  ///< kProduct: nothing is stored of it

@@ -1,11 +1,10 @@
 // Owns building records: slices, orientation, ranges, names.
 #include "records.hpp"
 
-#include "adapter_names.hpp"
-#include "weight.hpp"
-
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
+#include "model/adapters/adapter_names.hpp"
+#include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

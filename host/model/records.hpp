@@ -5,10 +5,11 @@
 // no claim is ever divided by.
 #pragma once
 
-#include "families.hpp"
 #include "logical_tensor.hpp"
-#include "model_config.hpp"
 #include "model_index.hpp"
+
+#include "model/config/model_config.hpp"
+#include "model/families/families.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // Owns the key of a row, and sorting by it.
 #include "records.hpp"
 
-#include "core/name_index.hpp"
+#include "core/text/name_index.hpp"
 
 #include <algorithm>
 #include <map>

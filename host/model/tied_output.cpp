@@ -1,9 +1,9 @@
 // Owns comparing the two.
 #include "tied_output.hpp"
 
-#include "core/byte_source.hpp"
+#include "core/files/byte_source.hpp"
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 // attn_v_b, one slice per head.
 #include "model_plan.hpp"
 
-#include "core/parallel.hpp"
-#include "decode/encode.hpp"
+#include "core/process/parallel.hpp"
+#include "decode/encode/encode.hpp"
 #include "gguf/writer.hpp"
 #include <vindex/error.hpp>
 

@@ -2,8 +2,8 @@
 #include "model_plan.hpp"
 
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
-#include "decode/encode.hpp"
+#include "core/process/parallel.hpp"
+#include "decode/encode/encode.hpp"
 #include "write/safetensors_writer.hpp"
 #include <vindex/error.hpp>
 

@@ -4,8 +4,8 @@
 #include "random.hpp"
 #include "recipe.hpp"
 
-#include "core/json_document.hpp"
-#include "decode/encode.hpp"
+#include "core/json/json_document.hpp"
+#include "decode/encode/encode.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "model_plan.hpp"
 #include "random.hpp"
 
-#include "core/json_document.hpp"
+#include "core/json/json_document.hpp"
 #include "decode/encoding.hpp"
 
 #include <cmath>

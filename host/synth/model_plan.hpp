@@ -6,8 +6,8 @@
 
 #include "recipe.hpp"
 
-#include "core/json_document.hpp"
-#include "decode/encode.hpp"
+#include "core/json/json_document.hpp"
+#include "decode/encode/encode.hpp"
 #include "decode/encoding.hpp"
 #include "write/output_folder.hpp"
 

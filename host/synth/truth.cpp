@@ -1,7 +1,7 @@
 // Owns the rows of that document and how numbers are written in it.
 #include "model_plan.hpp"
 
-#include "core/json_document.hpp"
+#include "core/json/json_document.hpp"
 
 #include <fmt/format.h>
 

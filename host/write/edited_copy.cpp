@@ -3,8 +3,8 @@
 #include "edited_copy.hpp"
 
 #include "core/integers.hpp"
-#include "core/name_index.hpp"
-#include "decode/rewrite_matrix.hpp"
+#include "core/text/name_index.hpp"
+#include "decode/encode/rewrite_matrix.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include "rewrite_model.hpp"
 
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // Owns the folder aside: making, filling, publishing by renames that can be undone, removing.
 #include "output_folder.hpp"
 
-#include "core/atomic_file.hpp"
-#include "core/path_kind.hpp"
-#include "core/process_name.hpp"
-#include "core/small_file.hpp"
+#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/small_file.hpp"
+#include "core/process/process_name.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // aside, which takes its name at the end; what was not published is removed.
 #pragma once
 
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -4,9 +4,9 @@
 // written from the same buffer.
 #pragma once
 
-#include "core/atomic_file.hpp"
 #include "core/digest.hpp"
-#include "input/file_source.hpp"
+#include "core/files/atomic_file.hpp"
+#include "input/local/file_source.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -5,9 +5,9 @@
 #include "output_folder.hpp"
 #include "safetensors_writer.hpp"
 
-#include "core/output_target.hpp"
-#include "core/path_kind.hpp"
-#include "core/stop.hpp"
+#include "core/files/output_target.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/process/stop.hpp"
 #include "gguf/header.hpp"
 #include "gguf/writer.hpp"
 #include "input/model_folder.hpp"

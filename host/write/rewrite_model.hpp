@@ -13,7 +13,7 @@
 // hidden files, folders, and weights that are not the model's.
 #pragma once
 
-#include "decode/rewrite_matrix.hpp"
+#include "decode/encode/rewrite_matrix.hpp"
 #include "input/model_files.hpp"
 #include "input/model_store.hpp"
 

@@ -2,9 +2,9 @@
 #include "safetensors_writer.hpp"
 
 #include "core/integers.hpp"
-#include "core/json_document.hpp"
-#include "core/utf8.hpp"
-#include "input/safetensors.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/utf8.hpp"
+#include "input/safetensors/safetensors.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,9 +4,9 @@
 // Source: huggingface/safetensors README, safetensors/src/tensor.rs (serialize).
 #pragma once
 
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 #include "decode/element_type.hpp"
-#include "input/file_source.hpp"
+#include "input/local/file_source.hpp"
 
 #include <atomic>
 #include <cstddef>

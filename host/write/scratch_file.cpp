@@ -1,7 +1,7 @@
 // Owns making the nameless file, appending, mapping, and errors of a full disk.
 #include "scratch_file.hpp"
 
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

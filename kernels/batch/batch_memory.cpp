@@ -2,8 +2,8 @@
 
 #include "core/integers.hpp"
 #include "kernels/decode/decode_wide.hpp"
-#include "kernels/gram/code_slices.hpp"
-#include "kernels/gram/sliced_gram.hpp"
+#include "kernels/gram/codes/code_slices.hpp"
+#include "kernels/gram/codes/sliced_gram.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
 #include <vindex/error.hpp>
@@ -168,7 +168,7 @@ int BatchTask::stored_chase_sweeps() const {
 std::uint64_t proof_bytes(const BatchTask& task, std::int64_t wide) {
   // Enough for a Cholesky step to fill a device; of p = 2048, 2.4 GB.
   constexpr std::int64_t kProofsAtOnce = 64;
-  const std::int64_t elements = task.p() * (task.p() + measure::kProvedVectors);
+  const std::int64_t elements = task.p() * (task.p() + statistics::kProvedVectors);
   return sizeof(double) * static_cast<std::uint64_t>(std::min(wide, kProofsAtOnce) * elements);
 }
 

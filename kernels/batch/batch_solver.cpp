@@ -10,10 +10,8 @@
 
 namespace vindex::kernels {
 
-using measure::Finding;
-using measure::MatrixInput;
-using measure::MatrixReport;
-using measure::Situation;
+using statistics::StepContext;
+using statistics::StepResult;
 
 namespace {
 
@@ -28,8 +26,8 @@ constexpr std::size_t kChunk = 32;
 ///
 /// What a panel is multiplied with adds up a line of p by multiply-add term by term on the plain
 /// route, by tensor cores 16 at a time.
-measure::GramArithmetic arithmetic_of(const SpectrumRoute& route, std::int64_t p,
-                                      bool of_rounded_codes, bool defers_updates) {
+statistics::GramArithmetic arithmetic_of(const SpectrumRoute& route, std::int64_t p,
+                                         bool of_rounded_codes, bool defers_updates) {
   constexpr double kUnit64 = 0x1p-53;
   constexpr double kUnit32 = 0x1p-23;
   const double unit = route.is_float32() ? kUnit32 : kUnit64;
@@ -55,12 +53,12 @@ void Lane::release() {
   arena.release();
   results.release();
   solver.work.release();
-  ends = std::make_unique<EndSolvers>();
+  ends = std::make_unique<EdgeSolvers>();
   account = {};
 }
 
 BatchSolver::BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask& task,
-                         const BatchSizes& sizes, const measure::MeasureOptions& options)
+                         const BatchSizes& sizes, const MeasureOptions& options)
     : lane_(lane),
       kernels_(kernels),
       task_(task),
@@ -83,11 +81,12 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
   batch_.begin(inputs, slab_bytes);
   Indices all(inputs.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  take_steps(measure::begin_measurement(first_step(), task_.rows, task_.cols, options_,
-                                        {.sum_terms = static_cast<double>(task_.n()),
-                                         .max_tail_values = task_.max_tail_values()}),
-             all, std::nullopt, [&](std::size_t index, Finding& found, const Situation& situation) {
-               return measure::judge(found, situation, out_[index]);
+  take_steps(statistics::begin_measurement(first_step(), task_.rows, task_.cols, options_,
+                                           {.sum_terms = static_cast<double>(task_.n()),
+                                            .max_tail_values = task_.max_tail_values()}),
+             all, std::nullopt,
+             [&](std::size_t index, StepResult& found, const StepContext& situation) {
+               return statistics::judge(found, situation, out_[index]);
              });
   batch_.finish();
   run_sign_flips(all);
@@ -101,8 +100,8 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
   }
 }
 
-std::vector<Finding> BatchSolver::run_route(const SpectrumRoute& route, const Indices& which,
-                                            SignDraw flip) {
+std::vector<StepResult> BatchSolver::run_route(const SpectrumRoute& route, const Indices& which,
+                                               SignDraw flip) {
   check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
   if (route.is_float32()) {
     return run_float32(which, flip);
@@ -143,7 +142,7 @@ void BatchSolver::form_grams32(const Indices& which, SignDraw flip, ProductKerne
   }
 }
 
-std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
+std::vector<StepResult> BatchSolver::run_float32(const Indices& which, SignDraw flip) {
   const auto count = static_cast<std::int64_t>(which.size());
   const std::int64_t piece = task_.eigen_piece(count);
   Arena memory(arena_, arena_bytes_);
@@ -180,9 +179,9 @@ std::vector<Finding> BatchSolver::run_float32(const Indices& which, SignDraw fli
   return found_in(download(count), task_.routes.first, which.size());
 }
 
-std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const Indices& which,
-                                              SignDraw flip) {
-  std::vector<Finding> found;
+std::vector<StepResult> BatchSolver::run_float64(const SpectrumRoute& route, const Indices& which,
+                                                 SignDraw flip) {
+  std::vector<StepResult> found;
   const auto most = static_cast<std::size_t>(sizes_.wide);
   for (std::size_t first = 0; first < which.size(); first += most) {
     const std::size_t last = std::min(first + most, which.size());
@@ -214,7 +213,7 @@ std::vector<Finding> BatchSolver::run_float64(const SpectrumRoute& route, const 
                             results.failed);
       }
     }
-    for (Finding& one : found_in(download(count), route, last - first)) {
+    for (StepResult& one : found_in(download(count), route, last - first)) {
       found.push_back(std::move(one));
     }
   }
@@ -262,10 +261,10 @@ std::vector<double> BatchSolver::values_by_qr(std::size_t index, SignDraw flip) 
 }
 
 /// The route `qr` for whole batches: the moments and the norm still come from a Gram.
-std::vector<Finding> BatchSolver::run_qr(const Indices& which, SignDraw flip) {
+std::vector<StepResult> BatchSolver::run_qr(const Indices& which, SignDraw flip) {
   const SpectrumRoute gram_route = {.gram = GramChoice::kLibrary64,
                                     .solver = SolverChoice::kLibrary};
-  std::vector<Finding> found = run_float64(gram_route, which, flip);
+  std::vector<StepResult> found = run_float64(gram_route, which, flip);
   for (std::size_t i = 0; i < which.size(); ++i) {
     found[i].method = kQrRoute.method();
     found[i].negative = false;
@@ -277,8 +276,8 @@ std::vector<Finding> BatchSolver::run_qr(const Indices& which, SignDraw flip) {
 }
 
 /// Where a Gram of the same matrices was judged before: its facts are in the reports.
-std::vector<Finding> BatchSolver::run_qr_after(const Indices& which, SignDraw flip) {
-  std::vector<Finding> found;
+std::vector<StepResult> BatchSolver::run_qr_after(const Indices& which, SignDraw flip) {
+  std::vector<StepResult> found;
   for (const std::size_t index : which) {
     found.push_back({.sigma = values_by_qr(index, flip),
                      .moments = out_[index].moments,
@@ -303,11 +302,11 @@ BatchResults BatchSolver::download(std::int64_t batch) {
 }
 
 /// All but the values.
-std::vector<Finding> BatchSolver::facts_in(const BatchResults& results, const SpectrumRoute& route,
-                                           std::size_t count) const {
-  std::vector<Finding> found(count);
+std::vector<StepResult> BatchSolver::facts_in(const BatchResults& results,
+                                              const SpectrumRoute& route, std::size_t count) const {
+  std::vector<StepResult> found(count);
   for (std::size_t i = 0; i < count; ++i) {
-    Finding& one = found[i];
+    StepResult& one = found[i];
     one.method = route.method();
     if (route.is_float32()) {
       one.moments = moments_of(results.gram_facts[i]);
@@ -324,23 +323,23 @@ std::vector<Finding> BatchSolver::facts_in(const BatchResults& results, const Sp
   return found;
 }
 
-measure::Rounding BatchSolver::gram_rounding_of(const SpectrumRoute& route,
-                                                const StagePrecision& stages,
-                                                bool has_rounded_codes,
-                                                const measure::GramNorms& norms) const {
-  measure::GramArithmetic arithmetic =
+statistics::Rounding BatchSolver::gram_rounding_of(const SpectrumRoute& route,
+                                                   const StagePrecision& stages,
+                                                   bool has_rounded_codes,
+                                                   const statistics::GramNorms& norms) const {
+  statistics::GramArithmetic arithmetic =
       arithmetic_of(route, task_.p(), has_rounded_codes,
                     task_.routes.newer.deferred_band && route.band == BandRoute::kTensor);
   if (route.solver == SolverChoice::kTwoStage) {
     arithmetic = with_stages(arithmetic, route.is_float32(), stages, task_.stored_chase_sweeps());
   }
-  return measure::gram_rounding(arithmetic, task_.p(), task_.n(), norms);
+  return statistics::gram_rounding(arithmetic, task_.p(), task_.n(), norms);
 }
 
-void BatchSolver::settle_stages(const Situation& situation, const Indices& which, bool is_draw,
-                                std::vector<Finding>& found) {
+void BatchSolver::settle_stages(const StepContext& situation, const Indices& which, bool is_draw,
+                                std::vector<StepResult>& found) {
   const SpectrumRoute& route = task_.routes.first;
-  if (situation.step != measure::Step::kGram32 || !task_.stages().any()) {
+  if (situation.step != statistics::Step::kGram32 || !task_.stages().any()) {
     return;
   }
   std::vector<std::int64_t> positions;
@@ -366,10 +365,10 @@ void BatchSolver::settle_stages(const Situation& situation, const Indices& which
   const BatchResults results = download(count);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const auto at = static_cast<std::size_t>(positions[i]);
-    Finding& one = found[at];
+    StepResult& one = found[at];
     one.sigma.clear();
     one.negative = false;
-    measure::take_eigenvalues(
+    statistics::take_eigenvalues(
         {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
                          static_cast<std::size_t>(task_.p())},
          .exponent = exponents_[at],
@@ -380,9 +379,9 @@ void BatchSolver::settle_stages(const Situation& situation, const Indices& which
   }
 }
 
-std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const SpectrumRoute& route,
-                                           std::size_t count) {
-  std::vector<Finding> found = facts_in(results, route, count);
+std::vector<StepResult> BatchSolver::found_in(const BatchResults& results,
+                                              const SpectrumRoute& route, std::size_t count) {
+  std::vector<StepResult> found = facts_in(results, route, count);
   const StagePrecision stages = task_.stages();
   exponents_.assign(count, 0);
   norms_.assign(count, {});
@@ -392,7 +391,7 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
     exponents_[i] = results.exponents[i] + unit;
     const DiagonalFacts& diagonal =
         is_float32 ? results.diagonal_facts[i] : results.symmetric_facts[i].diagonal;
-    measure::take_eigenvalues(
+    statistics::take_eigenvalues(
         {.eigenvalues = {results.values + static_cast<std::int64_t>(i) * task_.p(),
                          static_cast<std::size_t>(task_.p())},
          .exponent = exponents_[i],
@@ -400,9 +399,10 @@ std::vector<Finding> BatchSolver::found_in(const BatchResults& results, const Sp
          .failed = results.failed[i] != 0},
         found[i]);
     // The library does not say what its reduction went through.
-    const double passes = route.solver == SolverChoice::kTwoStage
-                              ? std::ldexp(results.passes[i], 2 * exponents_[i])
-                              : measure::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
+    const double passes =
+        route.solver == SolverChoice::kTwoStage
+            ? std::ldexp(results.passes[i], 2 * exponents_[i])
+            : statistics::passes_norm_squared(task_.p(), found[i].gram_norm_squared);
     // Of the library's float64 Gram nothing is looked at: there a rounding is none to speak of.
     const double* const parts = results.additive + static_cast<std::int64_t>(i) * kAdditiveParts;
     const double additive =

@@ -1,18 +1,18 @@
 // Owns the measurement of one batch of matrices of one encoding and shape on one stream: upload,
-// the steps that measure/judgement.hpp asks for, reports. Encoded weights stay on the device until
-// every matrix is done, so that host memory is given back after the upload.
+// the steps that statistics/spectrum/judgement.hpp asks for, reports. Encoded weights stay on the
+// device until every matrix is done, so that host memory is given back after the upload.
 #pragma once
 
 #include "batch_memory.hpp"
 
-#include "core/stop.hpp"
+#include "backend/backend.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/decode/encoded_batch.hpp"
 #include "kernels/decode/upload_turns.hpp"
 #include "kernels/device/handles.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
-#include "measure/backend.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -67,7 +67,7 @@ class StageClock {
 };
 
 /// The solvers for the ends of a spectrum, each with memory of its own.
-struct EndSolvers {
+struct EdgeSolvers {
   FastSolver fast;
   VectorSolver vectors;
   TailSolver tail;
@@ -85,7 +85,7 @@ struct Lane {
   DeviceBuffer arena{"Gram matrices and their reductions"};
   DeviceBuffer results{"results"};
   PinnedBuffer host_results;
-  std::unique_ptr<EndSolvers> ends = std::make_unique<EndSolvers>();
+  std::unique_ptr<EdgeSolvers> ends = std::make_unique<EdgeSolvers>();
   LaneAccount account;
 
   /// Gives all memory of the device back; waits for it.
@@ -97,41 +97,45 @@ class BatchSolver {
   /// Everything referred to must outlive the solver. Takes the lane's memory for `sizes`.
   /// Errors: OutOfMemory, before any input was touched.
   BatchSolver(Lane& lane, const KernelTable& kernels, const BatchTask& task,
-              const BatchSizes& sizes, const measure::MeasureOptions& options);
+              const BatchSizes& sizes, const MeasureOptions& options);
 
   /// At most sizes.batch matrices; `slab_bytes` as Uploader has it. Fills `out`; every input is
   /// released. Errors: DeviceError; read errors of the inputs.
-  void measure(std::span<measure::MatrixInput* const> inputs, std::uint64_t slab_bytes,
-               std::span<measure::MatrixReport> out);
+  void measure(std::span<MatrixInput* const> inputs, std::uint64_t slab_bytes,
+               std::span<MatrixReport> out);
 
  private:
   /// Which matrices of the batch.
   using Indices = std::vector<std::size_t>;
-  using Finding = measure::Finding;
+  using StepResult = statistics::StepResult;
   /// What becomes of one matrix's finding, which it may empty.
-  using Judged = std::function<measure::Verdict(std::size_t index, Finding& found,
-                                                const measure::Situation& situation)>;
+  using Judged = std::function<statistics::NextStep(std::size_t index, StepResult& found,
+                                                    const statistics::StepContext& situation)>;
 
   /// One whose smallest values a Gram has lost.
   struct LostTail {
     std::size_t index = 0;      ///< of the batch
     std::int64_t position = 0;  ///< among those that the Gram's step took together
     std::int64_t lost = 0;
-    Finding before = {};
+    StepResult before = {};
   };
 
-  measure::Step first_step() const;
-  void take_steps(measure::Situation situation, Indices which, SignDraw flip, const Judged& judged);
-  std::vector<Indices> parts_of(const measure::Situation& situation, const Indices& which) const;
-  std::vector<Finding> compute(measure::Step step, const Indices& which, SignDraw flip,
-                               bool is_first);
+  statistics::Step first_step() const;
+  void take_steps(statistics::StepContext situation, Indices which, SignDraw flip,
+                  const Judged& judged);
+  std::vector<Indices> parts_of(const statistics::StepContext& situation,
+                                const Indices& which) const;
+  std::vector<StepResult> compute(statistics::Step step, const Indices& which, SignDraw flip,
+                                  bool is_first);
   void run_sign_flips(const Indices& all);
 
-  std::vector<Finding> run_route(const SpectrumRoute& route, const Indices& which, SignDraw flip);
-  std::vector<Finding> run_float32(const Indices& which, SignDraw flip);
-  std::vector<Finding> run_float64(const SpectrumRoute& route, const Indices& which, SignDraw flip);
-  std::vector<Finding> run_qr(const Indices& which, SignDraw flip);
-  std::vector<Finding> run_qr_after(const Indices& which, SignDraw flip);
+  std::vector<StepResult> run_route(const SpectrumRoute& route, const Indices& which,
+                                    SignDraw flip);
+  std::vector<StepResult> run_float32(const Indices& which, SignDraw flip);
+  std::vector<StepResult> run_float64(const SpectrumRoute& route, const Indices& which,
+                                      SignDraw flip);
+  std::vector<StepResult> run_qr(const Indices& which, SignDraw flip);
+  std::vector<StepResult> run_qr_after(const Indices& which, SignDraw flip);
   std::vector<double> values_by_qr(std::size_t index, SignDraw flip);
   /// Decodes the matrix `index` to phase.wide in the order of its chunks; after each of them
   /// decoded(first_row, row_count), while phase.decoded holds it. Where the long side is the rows,
@@ -148,33 +152,34 @@ class BatchSolver {
                    RawMoments* moments);
   /// Which of `found`, the float32 spectra of `which` that were computed last, float32 stages leave
   /// in doubt: those get the values of float64 stages, from the bands that were kept.
-  void settle_stages(const measure::Situation& situation, const Indices& which, bool is_draw,
-                     std::vector<Finding>& found);
-  measure::Rounding gram_rounding_of(const SpectrumRoute& route, const StagePrecision& stages,
-                                     bool has_rounded_codes, const measure::GramNorms& norms) const;
+  void settle_stages(const statistics::StepContext& situation, const Indices& which, bool is_draw,
+                     std::vector<StepResult>& found);
+  statistics::Rounding gram_rounding_of(const SpectrumRoute& route, const StagePrecision& stages,
+                                        bool has_rounded_codes,
+                                        const statistics::GramNorms& norms) const;
   void form_grams64_together(const Indices& which, const Float64Phase& phase, RawMoments* moments);
   BatchResults download(std::int64_t batch);
-  std::vector<Finding> facts_in(const BatchResults& results, const SpectrumRoute& route,
-                                std::size_t count) const;
-  std::vector<Finding> found_in(const BatchResults& results, const SpectrumRoute& route,
-                                std::size_t count);
+  std::vector<StepResult> facts_in(const BatchResults& results, const SpectrumRoute& route,
+                                   std::size_t count) const;
+  std::vector<StepResult> found_in(const BatchResults& results, const SpectrumRoute& route,
+                                   std::size_t count);
 
   // In batch_tail.cpp.
-  std::vector<Finding> run_tail(const measure::Situation& situation, std::size_t part_size,
-                                std::span<const LostTail> lost);
-  void tail_group(const measure::Situation& situation, const KeptReduction& kept,
+  std::vector<StepResult> run_tail(const statistics::StepContext& situation, std::size_t part_size,
+                                   std::span<const LostTail> lost);
+  void tail_group(const statistics::StepContext& situation, const KeptReduction& kept,
                   const WeightPhase& weights, const TailShape& shape,
                   std::span<const std::size_t> group, std::span<const LostTail> lost,
-                  std::vector<Finding>& found);
-  bool take_member(const measure::Situation& situation, const TailShape& shape, std::int64_t member,
-                   int pass, const LostTail& lost, Finding& found) const;
+                  std::vector<StepResult>& found);
+  bool take_member(const statistics::StepContext& situation, const TailShape& shape,
+                   std::int64_t member, int pass, const LostTail& lost, StepResult& found) const;
 
   // In batch_top.cpp.
   void run_vectors();
   void vectors_of(const Indices& which);
-  std::vector<Finding> run_top(const Indices& which, SignDraw flip);
+  std::vector<StepResult> run_top(const Indices& which, SignDraw flip);
   std::vector<FastMatrix> form_top_grams(const TopPhase& phase, const Indices& which, SignDraw flip,
-                                         std::vector<Finding>& found);
+                                         std::vector<StepResult>& found);
   /// One pass over the weights of one matrix, in float64, for the solver's matrix `position`.
   template <typename Solver, typename Phase>
   void add_weights(Solver& solver, std::int64_t position, std::size_t index, SignDraw flip,
@@ -191,7 +196,7 @@ class BatchSolver {
   const KernelTable& kernels_;
   const BatchTask& task_;
   const BatchSizes sizes_;
-  const measure::MeasureOptions& options_;
+  const MeasureOptions& options_;
   EncodedBatch batch_;
   void* arena_;
   std::size_t arena_bytes_;
@@ -199,11 +204,11 @@ class BatchSolver {
   void* host_results_;
   std::size_t result_bytes_;
 
-  std::span<measure::MatrixReport> out_;
-  std::vector<bool> rounded_codes_;        ///< whether the last Grams are of CodeScales::kRounded
-  std::size_t ahead_ = 0;                  ///< matrices to be copied while the device computes
-  std::vector<std::int32_t> exponents_;    ///< of the last Grams: true ones over their bands
-  std::vector<measure::GramNorms> norms_;  ///< of the last Grams
+  std::span<MatrixReport> out_;
+  std::vector<bool> rounded_codes_;      ///< whether the last Grams are of CodeScales::kRounded
+  std::size_t ahead_ = 0;                ///< matrices to be copied while the device computes
+  std::vector<std::int32_t> exponents_;  ///< of the last Grams: true ones over their bands
+  std::vector<statistics::GramNorms> norms_;  ///< of the last Grams
   StageClock gram_clock_, eigen_clock_;
 };
 

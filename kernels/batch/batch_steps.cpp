@@ -1,5 +1,8 @@
-// The steps that measure/judgement.hpp asks for, in turn, for a batch and for draws of its signs.
+// The steps that statistics/spectrum/judgement.hpp asks for, in turn, for a batch and for draws of
+// its signs.
 #include "batch_solver.hpp"
+
+#include "statistics/null/sign_flip_null.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -7,10 +10,9 @@
 
 namespace vindex::kernels {
 
-using measure::Finding;
-using measure::MatrixReport;
-using measure::Situation;
-using measure::Step;
+using statistics::Step;
+using statistics::StepContext;
+using statistics::StepResult;
 
 /// What the route for this mode begins with.
 Step BatchSolver::first_step() const {
@@ -25,7 +27,7 @@ Step BatchSolver::first_step() const {
 
 /// `which` in parts, each of which the device keeps, as a tail and stages in float64 need it, until
 /// the next one comes.
-std::vector<BatchSolver::Indices> BatchSolver::parts_of(const Situation& situation,
+std::vector<BatchSolver::Indices> BatchSolver::parts_of(const StepContext& situation,
                                                         const Indices& which) const {
   auto size = static_cast<std::int64_t>(which.size());
   if (situation.step == Step::kGram32 && (situation.max_tail_values > 0 || task_.stages().any())) {
@@ -43,7 +45,7 @@ std::vector<BatchSolver::Indices> BatchSolver::parts_of(const Situation& situati
 /// One step for all of `which`, their tails, then the next for those of which `judged` wants more,
 /// to the end. What follows a step, or a tail after it, is the same step for all of them
 /// (judgement.hpp).
-void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
+void BatchSolver::take_steps(StepContext situation, Indices which, SignDraw flip,
                              const Judged& judged) {
   for (bool is_first = true; !which.empty(); is_first = false) {
     Indices more;
@@ -58,11 +60,11 @@ void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
       throw_if_stopped(options_.stop);
       const Indices& own = parts[part];
       ahead_ = part + 1 < parts.size() ? parts[part + 1].back() + 1 : 0;
-      std::vector<Finding> found = compute(situation.step, own, flip, is_first);
+      std::vector<StepResult> found = compute(situation.step, own, flip, is_first);
       settle_stages(situation, own, flip.has_value(), found);
       std::vector<LostTail> tails;
       for (std::size_t i = 0; i < own.size(); ++i) {
-        const measure::Verdict verdict = judged(own[i], found[i], situation);
+        const statistics::NextStep verdict = judged(own[i], found[i], situation);
         if (verdict.next == Step::kTail) {
           tails.push_back({.index = own[i],
                            .position = static_cast<std::int64_t>(i),
@@ -75,10 +77,10 @@ void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
       if (tails.empty()) {
         continue;
       }
-      const Situation after = measure::next_situation(situation, Step::kTail);
+      const StepContext after = statistics::next_step_context(situation, Step::kTail);
       found = run_tail(after, own.size(), tails);
       for (std::size_t i = 0; i < tails.size(); ++i) {
-        const measure::Verdict verdict = judged(tails[i].index, found[i], after);
+        const statistics::NextStep verdict = judged(tails[i].index, found[i], after);
         if (verdict.next) {
           go_on(tails[i].index, *verdict.next);
         }
@@ -86,13 +88,13 @@ void BatchSolver::take_steps(Situation situation, Indices which, SignDraw flip,
     }
     ahead_ = 0;
     std::sort(more.begin(), more.end());
-    situation = measure::next_situation(situation, next);
+    situation = statistics::next_step_context(situation, next);
     which = std::move(more);
   }
 }
 
-std::vector<Finding> BatchSolver::compute(Step step, const Indices& which, SignDraw flip,
-                                          bool is_first) {
+std::vector<StepResult> BatchSolver::compute(Step step, const Indices& which, SignDraw flip,
+                                             bool is_first) {
   switch (step) {
     case Step::kTop:
       return run_top(which, flip);
@@ -113,18 +115,18 @@ void BatchSolver::run_sign_flips(const Indices& all) {
   if (options_.sign_flip_draws == 0) {
     return;
   }
-  const measure::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
+  const statistics::SignFlipCollector collector(task_.rows, task_.cols, options_.mode);
   Indices which;
   for (const std::size_t index : all) {
-    if (measure::begin_draws(options_, collector, out_[index])) {
+    if (statistics::begin_draws(options_, collector, out_[index])) {
       which.push_back(index);
     }
   }
   for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
-    take_steps(measure::begin_draw(first_step(), task_.rows, task_.cols, options_), which,
+    take_steps(statistics::begin_draw(first_step(), task_.rows, task_.cols, options_), which,
                DrawNumber{static_cast<std::uint64_t>(draw)},
-               [&](std::size_t index, Finding& found, const Situation& situation) {
-                 const measure::Verdict verdict = measure::judge_draw(found, situation);
+               [&](std::size_t index, StepResult& found, const StepContext& situation) {
+                 const statistics::NextStep verdict = statistics::judge_draw(found, situation);
                  if (!verdict.next) {
                    MatrixReport& report = out_[index];
                    collector.add(std::move(found.sigma), report.moments.sum_squares,

@@ -1,9 +1,9 @@
 // The smallest values of a batch again (kTail), from what the step before left in the arena.
 #include "batch_solver.hpp"
 
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/device/range.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@
 
 namespace vindex::kernels {
 
-using measure::Finding;
-using measure::Situation;
+using statistics::StepContext;
+using statistics::StepResult;
 
 namespace {
 
@@ -22,10 +22,10 @@ constexpr double kEps64 = 0x1p-52;
 
 /// What makes the band positive definite, in its units: rounding may leave it with eigenvalues
 /// below 0. The solves round in float64 whatever the reduction did.
-double shift_for(const Finding& before, std::int32_t exponent) {
+double shift_for(const StepResult& before, std::int32_t exponent) {
   const double largest = before.sigma.front();
   const double entry = std::max(before.rounding.entry, 8.0 * kEps64 * largest * largest);
-  return std::ldexp(measure::matrix_error(0, 0.0, {.entry = 3.0 * entry}), -exponent);
+  return std::ldexp(statistics::matrix_error(0, 0.0, {.entry = 3.0 * entry}), -exponent);
 }
 
 /// Rounding in Ritz values v^T (W^T (W v)): products with W round in units of s_1 |W v|, where v is
@@ -46,15 +46,15 @@ std::vector<double> rounding_of(std::span<const double> sigma, std::int64_t p, d
 
 /// The findings of kTail for `lost`, of a part of `part_size` matrices whose Grams were the last
 /// that were reduced. Without tail_errors where the search did not settle.
-std::vector<Finding> BatchSolver::run_tail(const Situation& situation, std::size_t part_size,
-                                           std::span<const LostTail> lost) {
-  std::vector<Finding> found;
+std::vector<StepResult> BatchSolver::run_tail(const StepContext& situation, std::size_t part_size,
+                                              std::span<const LostTail> lost) {
+  std::vector<StepResult> found;
   for (const LostTail& one : lost) {
     found.push_back(one.before);
     found.back().tail_errors.clear();
   }
   const SpectrumRoute& route =
-      situation.before == measure::Step::kGram32 ? task_.routes.first : task_.routes.strict;
+      situation.before == statistics::Step::kGram32 ? task_.routes.first : task_.routes.strict;
   if (route.solver != SolverChoice::kTwoStage) {
     return found;
   }
@@ -102,10 +102,10 @@ std::vector<Finding> BatchSolver::run_tail(const Situation& situation, std::size
 }
 
 /// Those of `group` together, at most shape.slots.
-void BatchSolver::tail_group(const Situation& situation, const KeptReduction& kept,
+void BatchSolver::tail_group(const StepContext& situation, const KeptReduction& kept,
                              const WeightPhase& weights, const TailShape& shape,
                              std::span<const std::size_t> group, std::span<const LostTail> lost,
-                             std::vector<Finding>& found) {
+                             std::vector<StepResult>& found) {
   std::vector<TailMember> members;
   for (const std::size_t i : group) {
     const std::int32_t exponent = exponents_[static_cast<std::size_t>(lost[i].position)];
@@ -141,9 +141,9 @@ void BatchSolver::tail_group(const Situation& situation, const KeptReduction& ke
 }
 
 /// What the last pass says of one; true where another may help.
-bool BatchSolver::take_member(const Situation& situation, const TailShape& shape,
+bool BatchSolver::take_member(const StepContext& situation, const TailShape& shape,
                               std::int64_t member, int pass, const LostTail& lost,
-                              Finding& found) const {
+                              StepResult& found) const {
   found = lost.before;
   found.tail_errors.clear();
   if (!lane_.ends->tail.is_sound(member)) {
@@ -155,15 +155,15 @@ bool BatchSolver::take_member(const Situation& situation, const TailShape& shape
   }
   const std::vector<double> square_errors =
       rounding_of(sigma, task_.p(), lost.before.sigma.front(), pass);
-  if (!measure::take_tail({.sigma = sigma,
-                           .residuals = lane_.ends->tail.residuals(member),
-                           .max_settled = settled_columns(shape, lost.lost),
-                           .square_errors = square_errors},
-                          lost.lost, lost.before, found)) {
+  if (!statistics::take_tail({.sigma = sigma,
+                              .residuals = lane_.ends->tail.residuals(member),
+                              .max_settled = settled_columns(shape, lost.lost),
+                              .square_errors = square_errors},
+                             lost.lost, lost.before, found)) {
     return true;
   }
   found.method = lost.before.method.substr(0, lost.before.method.rfind('+')) + "+band64+cuda";
-  return !measure::is_tail_enough(found.sigma, found.tail_errors, situation);
+  return !statistics::is_tail_enough(found.sigma, found.tail_errors, situation);
 }
 
 }  // namespace vindex::kernels

@@ -3,14 +3,14 @@
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace vindex::kernels {
 
-using measure::Finding;
+using statistics::StepResult;
 
 namespace {
 
@@ -59,7 +59,7 @@ void BatchSolver::add_together(std::span<const std::size_t> which, SignDraw flip
 /// float32 Gram matrices and what is known of `which`, at most as many as the phase was made for.
 /// `found` gets one entry for each, the result those that have values, in the same order.
 std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const Indices& which,
-                                                    SignDraw flip, std::vector<Finding>& found) {
+                                                    SignDraw flip, std::vector<StepResult>& found) {
   const SpectrumRoute& route = task_.routes.top;
   const auto count = static_cast<std::int64_t>(which.size());
   check(cudaMemsetAsync(device_results_, 0, result_bytes_, stream()));
@@ -119,8 +119,8 @@ std::vector<FastMatrix> BatchSolver::form_top_grams(const TopPhase& phase, const
 }
 
 /// The largest values of `which` by iteration; bounds unless signs are flipped.
-std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
-  std::vector<Finding> out;
+std::vector<StepResult> BatchSolver::run_top(const Indices& which, SignDraw flip) {
+  std::vector<StepResult> out;
   const auto most = static_cast<std::size_t>(sizes_.wide);
   for (std::size_t first = 0; first < which.size(); first += most) {
     const Indices part(
@@ -128,7 +128,7 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
         which.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, which.size())));
     Arena memory(arena_, arena_bytes_);
     const TopPhase phase(task_, static_cast<std::int64_t>(part.size()), memory);
-    std::vector<Finding> found;
+    std::vector<StepResult> found;
     const std::vector<FastMatrix> matrices = form_top_grams(phase, part, flip, found);
     std::vector<FastValues> values;
     if (!matrices.empty()) {
@@ -152,7 +152,7 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
       values = lane_.ends->fast.finish(handles(), !flip, proof_bytes(task_, sizes_.wide));
     }
     auto next = values.begin();
-    for (Finding& one : found) {
+    for (StepResult& one : found) {
       one.method = task_.routes.top.top_method();
       if (has_values(one.moments)) {
         one.sigma = std::move(next->sigma);
@@ -168,7 +168,7 @@ std::vector<Finding> BatchSolver::run_top(const Indices& which, SignDraw flip) {
 void BatchSolver::run_vectors() {
   Indices wanted;
   for (std::size_t i = 0; i < out_.size(); ++i) {
-    if (measure::begin_vectors(options_, out_[i])) {
+    if (statistics::begin_vectors(options_, out_[i])) {
       wanted.push_back(i);
     }
   }
@@ -192,9 +192,9 @@ void BatchSolver::vectors_of(const Indices& which) {
     }
     lane_.ends->vectors.finish(handles());
   };
-  if (task_.routes.has_top && !measure::are_dense_vectors(p, task_.vector_columns)) {
+  if (task_.routes.has_top && !statistics::are_dense_vectors(p, task_.vector_columns)) {
     const TopPhase phase(task_, count, memory);
-    std::vector<Finding> found;
+    std::vector<StepResult> found;
     std::vector<GramView> grams;
     for (const FastMatrix& matrix : form_top_grams(phase, which, std::nullopt, found)) {
       grams.push_back(matrix.gram);

@@ -14,7 +14,7 @@ EncodedBatch::EncodedBatch(cudaStream_t stream, cudaStream_t copies, DeviceBuffe
           memory.reserve_array<std::uint8_t>(layout.total_bytes * static_cast<std::size_t>(most))) {
 }
 
-void EncodedBatch::begin(std::span<measure::MatrixInput* const> inputs, std::uint64_t slab_bytes) {
+void EncodedBatch::begin(std::span<MatrixInput* const> inputs, std::uint64_t slab_bytes) {
   expects(!inputs.empty() && static_cast<std::int64_t>(inputs.size()) <= most_,
           "EncodedBatch: as many matrices as there is room for");
   inputs_ = inputs;

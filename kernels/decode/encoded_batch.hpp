@@ -5,7 +5,7 @@
 
 #include "encoded_upload.hpp"
 
-#include "measure/backend.hpp"
+#include "backend/backend.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -28,9 +28,9 @@ class EncodedBatch {
   EncodedBatch(cudaStream_t stream, cudaStream_t copies, DeviceBuffer& memory,
                const SlotLayout& layout, std::int64_t most);
 
-  /// Takes inputs of one kind (measure::is_same_kind), at most as many as there is room for; those
-  /// before are forgotten. Nothing is read yet. `slab_bytes`: see Uploader.
-  void begin(std::span<measure::MatrixInput* const> inputs, std::uint64_t slab_bytes = kSlabBytes);
+  /// Takes inputs of one kind (statistics::is_same_kind), at most as many as there is room for;
+  /// those before are forgotten. Nothing is read yet. `slab_bytes`: see Uploader.
+  void begin(std::span<MatrixInput* const> inputs, std::uint64_t slab_bytes = kSlabBytes);
   /// True where the copies of the first `count` have begun.
   bool has_copied(std::size_t count) const { return matrices_.size() >= count; }
   /// Begins the copies of the first `count`. Errors: as upload().
@@ -62,7 +62,7 @@ class EncodedBatch {
   SlotLayout layout_;
   std::int64_t most_;
   std::uint8_t* slots_;
-  std::span<measure::MatrixInput* const> inputs_;
+  std::span<MatrixInput* const> inputs_;
   std::vector<DeviceMatrix> matrices_;  ///< those whose copies have begun
   std::size_t ordered_ = 0;             ///< of these, those that the stream waits for
   std::optional<Uploader> uploader_;

@@ -95,8 +95,7 @@ void Uploader::copy_companions(const decode::EncodedMatrix& slab, const SlotLayo
   }
 }
 
-DeviceMatrix Uploader::upload(measure::MatrixInput& input, const SlotLayout& layout,
-                              std::uint8_t* slot) {
+DeviceMatrix Uploader::upload(MatrixInput& input, const SlotLayout& layout, std::uint8_t* slot) {
   const Range range("host to device");
   release_copied();
   while (static_cast<std::int64_t>(held_.size()) >= kHeldInputs) {

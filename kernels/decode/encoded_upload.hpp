@@ -2,10 +2,10 @@
 // back as soon as its copy is over, and views that decoders on the device read.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "decode/decode_view.hpp"
 #include "kernels/device/handles.hpp"
-#include "kernels/gram/code_scales.hpp"
-#include "measure/backend.hpp"
+#include "kernels/gram/codes/code_scales.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,7 @@ class Uploader {
   /// Begins to copy `input` to `slot` (slot_bytes). Waits where the host bytes are not to stay, or
   /// where kHeldInputs are under way. Errors: those of the input; expects() where companions differ
   /// in size from the layout's.
-  DeviceMatrix upload(measure::MatrixInput& input, const SlotLayout& layout, std::uint8_t* slot);
+  DeviceMatrix upload(MatrixInput& input, const SlotLayout& layout, std::uint8_t* slot);
   /// What `stream` does from here on comes after the copies begun so far.
   void order_before(cudaStream_t stream);
   /// Waits for every copy and releases every input.
@@ -65,7 +65,7 @@ class Uploader {
 
  private:
   struct Held {
-    measure::MatrixInput* input;
+    MatrixInput* input;
     Event copied;
   };
   void copy_rows(const decode::EncodedMatrix& slab, const SlotLayout& layout, std::int64_t rows,

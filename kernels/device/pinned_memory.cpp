@@ -1,7 +1,7 @@
 #include "pinned_memory.hpp"
 
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -10,8 +10,8 @@
 
 #include "pinned_memory.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
-#include "measure/backend.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace vindex::kernels {
 class PinnedPool {
  public:
   /// At least `bytes`, to a multiple of 4 MiB. Errors: OutOfMemory.
-  std::unique_ptr<measure::StagingBuffer> take(std::size_t bytes) {
+  std::unique_ptr<StagingBuffer> take(std::size_t bytes) {
     return std::make_unique<Buffer>(*this, take_block(bytes), bytes);
   }
 
@@ -41,7 +41,7 @@ class PinnedPool {
     std::size_t bytes = 0;
   };
 
-  class Buffer final : public measure::StagingBuffer {
+  class Buffer final : public StagingBuffer {
    public:
     Buffer(PinnedPool& pool, Block block, std::size_t bytes)
         : pool_(pool), block_(std::move(block)), bytes_(bytes) {}

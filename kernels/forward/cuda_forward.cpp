@@ -1,7 +1,7 @@
 #include "cuda_forward.hpp"
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/device/device_versions.hpp"
 #include "kernels/device/pinned_pool.hpp"
 #include "kernels/forward/linear_run.hpp"
@@ -13,9 +13,6 @@
 namespace vindex::kernels {
 
 namespace {
-
-using measure::AttentionCall;
-using measure::LinearCall;
 
 /// Host memory beside arrays: handles, pageable staging of the driver.
 constexpr std::uint64_t kHostBytes = 16ULL << 20U;
@@ -32,7 +29,7 @@ std::uint64_t free_memory() {
 
 /// Errors: expects() on a call that names what is not there.
 LinearShape shape_of(const LinearCall& call) {
-  measure::MatrixInput& weight = *call.weight;
+  MatrixInput& weight = *call.weight;
   const bool columns = weight.transposed();
   const std::int64_t rows = columns ? weight.cols() : weight.rows();
   expects(call.tokens >= 0 && call.count >= 0 && call.step >= 1 && call.first >= 0,
@@ -58,14 +55,14 @@ void fill_with_bias(const LinearCall& call) {
   }
 }
 
-class CudaForward final : public measure::ForwardBackend {
+class CudaForward final : public ForwardBackend {
  public:
   CudaForward(std::int32_t device, const ForwardKernels& kernels, std::uint64_t memory_limit)
       : device_(on(device)), kernels_(kernels) {
     check(cudaGetDeviceProperties(&properties_, device));
     tests_ = try_forward_kernels(kernels_, streams_.blas.get(), streams_.products.get());
     std::string failed;
-    for (const measure::SelfTestInfo& test : tests_) {
+    for (const SelfTestInfo& test : tests_) {
       failed += test.passed ? "" : (failed.empty() ? "" : "; ") + test.name + ": " + test.detail;
     }
     if (!failed.empty()) {
@@ -81,8 +78,8 @@ class CudaForward final : public measure::ForwardBackend {
   CudaForward(const CudaForward&) = delete;
   CudaForward& operator=(const CudaForward&) = delete;
 
-  measure::BackendInfo info() const override {
-    measure::BackendInfo info;
+  BackendInfo info() const override {
+    BackendInfo info;
     info.name = "cuda";
     info.device = properties_.name;
     info.libraries = cuda_versions();
@@ -91,7 +88,7 @@ class CudaForward final : public measure::ForwardBackend {
     return info;
   }
 
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     (void)on(device_);
     return pinned_.take(bytes);
   }
@@ -252,14 +249,14 @@ class CudaForward final : public measure::ForwardBackend {
   PinnedPool pinned_;
   DeviceBuffer memory_{"a forward pass"};
   std::uint64_t budget_ = 0;
-  std::vector<measure::SelfTestInfo> tests_;
+  std::vector<SelfTestInfo> tests_;
 };
 
 }  // namespace
 
-std::unique_ptr<measure::ForwardBackend> make_cuda_forward(std::int32_t device,
-                                                           const ForwardKernels& kernels,
-                                                           std::uint64_t memory_limit) {
+std::unique_ptr<ForwardBackend> make_cuda_forward(std::int32_t device,
+                                                  const ForwardKernels& kernels,
+                                                  std::uint64_t memory_limit) {
   return std::make_unique<CudaForward>(device, kernels, memory_limit);
 }
 

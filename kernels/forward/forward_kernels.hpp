@@ -3,9 +3,9 @@
 // will run, and a test of the trial can put a wrong kernel in its place.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "kernels/forward/attention.hpp"
 #include "kernels/forward/forward_rows.hpp"
-#include "measure/backend.hpp"
 
 #include <cublas_v2.h>
 
@@ -24,7 +24,7 @@ struct ForwardKernels {
 /// product, whose error tells float32 from anything rougher. `blas` works on `stream`; waits for
 /// it. Well under a second. A kernel whose call throws, memory apart, has failed; trials behind one
 /// that left the device unusable are not made. Errors: OutOfMemory.
-std::vector<measure::SelfTestInfo> try_forward_kernels(const ForwardKernels& kernels,
-                                                       cublasHandle_t blas, cudaStream_t stream);
+std::vector<SelfTestInfo> try_forward_kernels(const ForwardKernels& kernels, cublasHandle_t blas,
+                                              cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -206,7 +206,7 @@ void try_product(cublasHandle_t blas, cudaStream_t stream, Verdict& verdict) {
 }
 
 template <typename Trial>
-measure::SelfTestInfo judged(const char* name, Trial make) {
+SelfTestInfo judged(const char* name, Trial make) {
   Verdict verdict;
   try {
     make(verdict);
@@ -220,9 +220,9 @@ measure::SelfTestInfo judged(const char* name, Trial make) {
 
 }  // namespace
 
-std::vector<measure::SelfTestInfo> try_forward_kernels(const ForwardKernels& kernels,
-                                                       cublasHandle_t blas, cudaStream_t stream) {
-  std::vector<measure::SelfTestInfo> tests;
+std::vector<SelfTestInfo> try_forward_kernels(const ForwardKernels& kernels, cublasHandle_t blas,
+                                              cudaStream_t stream) {
+  std::vector<SelfTestInfo> tests;
   // After a fault of a kernel nothing runs any more on this device in this process.
   const auto judge = [&](const char* name, auto make) {
     if (tests.empty() || tests.back().passed || cudaDeviceSynchronize() == cudaSuccess) {

@@ -1,7 +1,7 @@
 #include "linear_run.hpp"
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ void copy_rows(const RowCopy& copy, cudaMemcpyKind kind, cudaStream_t stream) {
 }
 
 LinearRun::LinearRun(const ForwardStreams& streams, const ForwardKernels& kernels,
-                     const measure::LinearCall& call, const LinearShape& shape,
-                     const LinearTile& tile, const LinearArrays& arrays)
+                     const LinearCall& call, const LinearShape& shape, const LinearTile& tile,
+                     const LinearArrays& arrays)
     : streams_(streams),
       kernels_(kernels),
       call_(call),
@@ -76,7 +76,7 @@ void LinearRun::run(const std::stop_token& stop) {
 /// The slab that holds logical rows [first, first + rows); `skipped`: of its columns, before them.
 decode::EncodedMatrix LinearRun::read(std::int64_t first, std::int64_t rows,
                                       std::int64_t& skipped) {
-  measure::MatrixInput& weight = *call_.weight;
+  MatrixInput& weight = *call_.weight;
   const std::int64_t stored = call_.first + first * shape_.step;
   const std::int64_t span = shape_.span(rows);
   skipped = 0;

@@ -3,11 +3,11 @@
 // and the way back of what it gave.
 #pragma once
 
+#include "backend/forward_backend.hpp"
 #include "kernels/decode/device_slab.hpp"
 #include "kernels/device/handles.hpp"
 #include "kernels/forward/forward_kernels.hpp"
 #include "kernels/forward/forward_plan.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <cstdint>
 #include <stop_token>
@@ -38,9 +38,8 @@ void copy_rows(const RowCopy& copy, cudaMemcpyKind kind, cudaStream_t stream);
 class LinearRun {
  public:
   /// `arrays` are cut_linear()'s of `tile` for `shape`; everything must outlive the object.
-  LinearRun(const ForwardStreams& streams, const ForwardKernels& kernels,
-            const measure::LinearCall& call, const LinearShape& shape, const LinearTile& tile,
-            const LinearArrays& arrays);
+  LinearRun(const ForwardStreams& streams, const ForwardKernels& kernels, const LinearCall& call,
+            const LinearShape& shape, const LinearTile& tile, const LinearArrays& arrays);
   /// Waits: host memory may go.
   ~LinearRun() { streams_.wait(); }
   LinearRun(const LinearRun&) = delete;
@@ -66,7 +65,7 @@ class LinearRun {
 
   const ForwardStreams& streams_;
   const ForwardKernels& kernels_;
-  const measure::LinearCall& call_;
+  const LinearCall& call_;
   const LinearShape& shape_;
   LinearTile tile_;
   LinearArrays arrays_;

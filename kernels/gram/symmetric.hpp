@@ -44,8 +44,8 @@ void find_diagonal_facts(const float* matrices, std::int64_t p, std::int64_t lea
 inline constexpr std::int64_t kAdditiveParts = 16;
 
 /// parts (batch x kAdditiveParts): those of the sum of squares of the entries off the diagonal that
-/// are a_i + a_j to within rounding (measure::GramNorms::additive_norm_squared), to be added up in
-/// order. Estimated from every seventh row; both triangles are valid. Sums run in one order for
+/// are a_i + a_j to within rounding (statistics::GramNorms::additive_norm_squared), to be added up
+/// in order. Estimated from every seventh row; both triangles are valid. Sums run in one order for
 /// every batch. Host sibling: host/cpu/gram/gram.hpp.
 void add_additive(const float* matrices, std::int64_t p, std::int64_t leading, std::int64_t batch,
                   double* parts, cudaStream_t stream);

@@ -1,12 +1,12 @@
 #include "cuda_inner_products.hpp"
 
+#include "backend/inner_products.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/decode/device_slab.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/handles.hpp"
-#include "measure/inner_products.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -14,10 +14,6 @@
 namespace vindex::kernels {
 
 namespace {
-
-using measure::InnerProductShape;
-using measure::SlabShape;
-using measure::VectorSlab;
 
 /// Components of one float32 sum.
 constexpr std::int64_t kChunk = 1024;
@@ -167,7 +163,7 @@ class DecodedVectors {
   double* squares_ = nullptr;
 };
 
-class CudaInnerProducts final : public measure::CheckedInnerProducts {
+class CudaInnerProducts final : public CheckedInnerProducts {
  public:
   CudaInnerProducts(std::int32_t device, const InnerProductShape& shape)
       : CheckedInnerProducts(shape),
@@ -281,12 +277,12 @@ class CudaInnerProducts final : public measure::CheckedInnerProducts {
 
 }  // namespace
 
-std::unique_ptr<measure::InnerProducts> make_cuda_inner_products(std::int32_t device,
-                                                                 const InnerProductShape& shape) {
+std::unique_ptr<InnerProducts> make_cuda_inner_products(std::int32_t device,
+                                                        const InnerProductShape& shape) {
   return std::make_unique<CudaInnerProducts>(device, shape);
 }
 
-measure::InnerProductMemory cuda_inner_product_memory(const InnerProductShape& shape) {
+InnerProductMemory cuda_inner_product_memory(const InnerProductShape& shape) {
   constexpr std::int64_t kMaxBlockRows = 16;  // of wide matrices
   const std::int64_t depth = std::max(2 * kChunk, kMaxBlockRows * shape.cols);
   const std::int64_t sums = shape.left * shape.columns();

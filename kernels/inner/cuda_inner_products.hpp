@@ -6,7 +6,7 @@
 // float64. All are ordered on `stream` and do not synchronise.
 #pragma once
 
-#include "measure/inner_products.hpp"
+#include "backend/inner_products.hpp"
 
 #include <cuda_runtime.h>
 
@@ -16,11 +16,11 @@
 namespace vindex::kernels {
 
 /// On `device`. Errors: OutOfMemory, DeviceError.
-std::unique_ptr<measure::InnerProducts> make_cuda_inner_products(
-    std::int32_t device, const measure::InnerProductShape& shape);
+std::unique_ptr<InnerProducts> make_cuda_inner_products(std::int32_t device,
+                                                        const InnerProductShape& shape);
 
 /// What they hold; the device a copy of the slabs and what lies beside them too.
-measure::InnerProductMemory cuda_inner_product_memory(const measure::InnerProductShape& shape);
+InnerProductMemory cuda_inner_product_memory(const InnerProductShape& shape);
 
 /// How the float32 components of `vectors` vectors lie: rows, component k of vector i at
 /// values[i * stride + k]; columns, at values[k * stride + i]. Blocks of `depth` components follow

@@ -1,7 +1,7 @@
 #include "cuda_route.hpp"
 
-#include "kernels/band/wide_back_transform.hpp"
-#include "measure/spectrum_bounds.hpp"
+#include "kernels/band/back_transform/wide_back_transform.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -11,8 +11,6 @@
 namespace vindex::kernels {
 
 namespace {
-
-using measure::Mode;
 
 [[noreturn]] void refuse(std::string_view text) {
   throw UsageError(
@@ -24,8 +22,9 @@ using measure::Mode;
 }
 
 /// Where float64 is slow, 28 products of bytes beat one of float64 by far.
-bool wants_sliced_gram(const RouteWish& wish, const DeviceTraits& device) {
-  return (wish.kind == RouteWish::Kind::kAuto || wish.kind == RouteWish::Kind::kTwoStage) &&
+bool wants_sliced_gram(const RoutePreference& wish, const DeviceTraits& device) {
+  return (wish.kind == RoutePreference::Kind::kAuto ||
+          wish.kind == RoutePreference::Kind::kTwoStage) &&
          !has_fast_float64(device);
 }
 
@@ -42,7 +41,7 @@ Variant variant_of(BandRoute band) {
 }
 
 /// The product kernel to use for operands of `kind`, or none where no trusted one may be.
-std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind kind,
+std::optional<ProductKernel> trusted_product(const RoutePreference& wish, OperandKind kind,
                                              const DeviceTraits& device,
                                              const TestVerdicts& verdicts) {
   const auto is_trusted = [&](ProductKernel product) {
@@ -63,7 +62,7 @@ std::optional<ProductKernel> trusted_product(const RouteWish& wish, OperandKind 
 }
 
 /// The same for the reduction to a band.
-std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
+std::optional<BandRoute> trusted_band(const RoutePreference& wish, bool is_float32,
                                       const DeviceTraits& device, const TestVerdicts& verdicts) {
   const KernelUnderTest kernel = is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64;
   const auto is_trusted = [&](BandRoute band) { return verdicts.has(kernel, variant_of(band)); };
@@ -79,15 +78,16 @@ std::optional<BandRoute> trusted_band(const RouteWish& wish, bool is_float32,
 }
 
 /// `fast` is the float32 spectrum of `default`, unless it is to prove its bounds.
-bool begins_in_float32(const RouteWish& wish, Mode mode) {
-  return mode == Mode::kDefault || (mode == Mode::kFast && !wish.proof);
+bool begins_in_float32(const RoutePreference& wish, SpectrumMode mode) {
+  return mode == SpectrumMode::kDefault || (mode == SpectrumMode::kFast && !wish.proof);
 }
 
 /// Refuses a plan that needs the library's eigenvalues where they were found wrong.
-RoutePlan with_sound_library(const RoutePlan& plan, Mode mode, const TestVerdicts& verdicts) {
+RoutePlan with_sound_library(const RoutePlan& plan, SpectrumMode mode,
+                             const TestVerdicts& verdicts) {
   const bool is_needed = plan.first.solver == SolverChoice::kLibrary ||
                          plan.strict.solver == SolverChoice::kLibrary ||
-                         (plan.has_top && mode == Mode::kFast && !plan.first.is_float32());
+                         (plan.has_top && mode == SpectrumMode::kFast && !plan.first.is_float32());
   if (is_needed && verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kPlain) &&
       verdicts.failed(KernelUnderTest::kLibraryEigen, Variant::kFast)) {
     throw UsageError("E-SELF-TEST",
@@ -117,11 +117,11 @@ constexpr NewerKernel kNewerKernels[] = {
 };
 
 /// Those of NewerKernels that a run with this wish and mode can use on this device.
-std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
+std::vector<KernelTrial> newer_trials(const RoutePreference& wish, SpectrumMode mode,
                                       const DeviceTraits& device) {
   std::vector<KernelTrial> wanted;
   const bool is_two_stage =
-      wish.kind == RouteWish::Kind::kAuto || wish.kind == RouteWish::Kind::kTwoStage;
+      wish.kind == RoutePreference::Kind::kAuto || wish.kind == RoutePreference::Kind::kTwoStage;
   if (wish.former || !is_two_stage) {
     return wanted;
   }
@@ -134,15 +134,15 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
       defers_updates(device.shared_bytes)) {
     wanted.push_back({KernelUnderTest::kDeferredBand, Variant::kPlain});
   }
-  if (mode != Mode::kStrict) {
+  if (mode != SpectrumMode::kStrict) {
     wanted.push_back({KernelUnderTest::kNativeOperands, Variant::kPlain});
   }
   // Behind `default` float64 stands for what float32 left open.
-  if (mode != Mode::kFast) {
+  if (mode != SpectrumMode::kFast) {
     wanted.push_back({KernelUnderTest::kCodeSlices, Variant::kPlain});
   }
   // Tails of float32 spectra.
-  if (mode == Mode::kDefault && wide_transform_warps(device.shared_bytes) > 0) {
+  if (mode == SpectrumMode::kDefault && wide_transform_warps(device.shared_bytes) > 0) {
     wanted.push_back({KernelUnderTest::kWideBackTransform, Variant::kPlain});
   }
   // The last, since its blocks wait for one another.
@@ -151,17 +151,17 @@ std::vector<KernelTrial> newer_trials(const RouteWish& wish, Mode mode,
 }
 
 /// Whether wgmma may multiply codes.
-bool wants_code_warpgroups(const RouteWish& wish, const DeviceTraits& device) {
+bool wants_code_warpgroups(const RoutePreference& wish, const DeviceTraits& device) {
   const bool is_refused = wish.names_product && wish.product == ProductKernel::kWarp;
   return !wish.former && !is_refused &&
          choose_product_kernel(device.major, device.minor) == ProductKernel::kWarpgroup;
 }
 
 /// What the self-tests leave of them.
-NewerKernels trusted_newer(const RouteWish& wish, const DeviceTraits& device,
+NewerKernels trusted_newer(const RoutePreference& wish, const DeviceTraits& device,
                            const TestVerdicts& verdicts) {
   NewerKernels newer;
-  if (wish.kind == RouteWish::Kind::kLibrary) {
+  if (wish.kind == RoutePreference::Kind::kLibrary) {
     return newer;
   }
   for (const NewerKernel& one : kNewerKernels) {
@@ -278,23 +278,23 @@ std::string SpectrumRoute::top_method() const {
   return std::string(is_float32() ? "gram32" : "gram64") + "+chebyshev+cuda";
 }
 
-RouteWish parse_route(std::string_view text) {
-  RouteWish wish;
+RoutePreference parse_route(std::string_view text) {
+  RoutePreference wish;
   const std::size_t end = std::min(text.find('+'), text.size());
   const std::string_view name = text.substr(0, end);
   if (name == "library") {
-    wish.kind = RouteWish::Kind::kLibrary;
+    wish.kind = RoutePreference::Kind::kLibrary;
   } else if (name == "two-stage") {
-    wish.kind = RouteWish::Kind::kTwoStage;
+    wish.kind = RoutePreference::Kind::kTwoStage;
   } else if (name == "qr") {
-    wish.kind = RouteWish::Kind::kQr;
-  } else if (name == measure::kProofRoute) {
+    wish.kind = RoutePreference::Kind::kQr;
+  } else if (name == kProofRoute) {
     wish.proof = true;
   } else if (name != "auto") {
     refuse(text);
   }
   std::string_view rest = text.substr(end);
-  if (!rest.empty() && wish.kind != RouteWish::Kind::kTwoStage) {
+  if (!rest.empty() && wish.kind != RoutePreference::Kind::kTwoStage) {
     refuse(text);
   }
   while (!rest.empty()) {
@@ -328,12 +328,12 @@ RouteWish parse_route(std::string_view text) {
   return wish;
 }
 
-RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std::int64_t p,
-                        const DeviceTraits& device, const TestVerdicts& verdicts) {
+RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandKind kind,
+                        std::int64_t p, const DeviceTraits& device, const TestVerdicts& verdicts) {
   constexpr SpectrumRoute kLibrary = {.gram = GramChoice::kLibrary64,
                                       .solver = SolverChoice::kLibrary};
   RoutePlan plan;
-  if (wish.kind == RouteWish::Kind::kQr) {
+  if (wish.kind == RoutePreference::Kind::kQr) {
     plan.first = {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kQr};
     plan.strict = plan.first;
     return plan;
@@ -346,10 +346,10 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
     plan.code_product = ProductKernel::kWarpgroup;
   }
   plan.sliced_gram = wants_sliced_gram(wish, device) && verdicts.has(KernelUnderTest::kSlicedGram);
-  plan.has_top = p > measure::kFullSpectrumSize;
+  plan.has_top = p > statistics::kFullSpectrumSize;
   plan.top = kLibrary;
   const bool fits = band_order(p) <= largest_band_order();
-  if (wish.kind == RouteWish::Kind::kLibrary || !fits) {
+  if (wish.kind == RoutePreference::Kind::kLibrary || !fits) {
     return with_sound_library(plan, mode, verdicts);
   }
   if (wish.names_product && wish.product != ProductKernel::kWarp &&
@@ -357,7 +357,7 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
     throw UsageError("E-SVD-ROUTE",
                      "gram-wgmma and gram-clusters need a device of compute capability 9.0");
   }
-  if (mode != Mode::kStrict) {
+  if (mode != SpectrumMode::kStrict) {
     if (const auto product = trusted_product(wish, kind, device, verdicts)) {
       plan.top.gram = GramChoice::kTensor32;
       plan.top.product = *product;
@@ -368,7 +368,7 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
                            std::string(kernel_name(gram_kernel(kind))));
     }
   }
-  const bool is_explicit = wish.kind == RouteWish::Kind::kTwoStage;
+  const bool is_explicit = wish.kind == RoutePreference::Kind::kTwoStage;
   const auto two_stage = [&](GramChoice gram) {
     SpectrumRoute route = {.gram = gram, .solver = SolverChoice::kTwoStage};
     std::string lacking;
@@ -412,19 +412,19 @@ RoutePlan choose_routes(const RouteWish& wish, Mode mode, OperandKind kind, std:
   }
   plan.may_escalate = plan.first.is_float32();
   plan.keeps_factor =
-      mode != Mode::kFast && (verdicts.has(KernelUnderTest::kTail, Variant::kPlain) ||
-                              verdicts.has(KernelUnderTest::kTail, Variant::kFast));
+      mode != SpectrumMode::kFast && (verdicts.has(KernelUnderTest::kTail, Variant::kPlain) ||
+                                      verdicts.has(KernelUnderTest::kTail, Variant::kFast));
   return with_sound_library(plan, mode, verdicts);
 }
 
-std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
+std::vector<KernelTrial> trials_wanted(const RoutePreference& wish, SpectrumMode mode,
                                        const DeviceTraits& device) {
   const std::vector<KernelTrial> library = {{KernelUnderTest::kLibraryEigen, Variant::kPlain},
                                             {KernelUnderTest::kLibraryEigen, Variant::kFast}};
-  if (wish.kind == RouteWish::Kind::kQr) {
+  if (wish.kind == RoutePreference::Kind::kQr) {
     return {};
   }
-  if (wish.kind == RouteWish::Kind::kLibrary) {
+  if (wish.kind == RoutePreference::Kind::kLibrary) {
     return library;
   }
   std::vector<KernelTrial> bands[2];
@@ -444,7 +444,7 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
   const ProductKernel able = choose_product_kernel(device.major, device.minor);
   const ProductKernel best = wish.names_product ? wish.product : able;
   for (const KernelUnderTest kernel : kGramKernels) {
-    if (mode == Mode::kStrict) {
+    if (mode == SpectrumMode::kStrict) {
       break;
     }
     if (best == ProductKernel::kWarp || !wish.names_product) {
@@ -454,14 +454,14 @@ std::vector<KernelTrial> trials_wanted(const RouteWish& wish, Mode mode,
       grams[1].push_back({kernel, Variant::kFast});
     }
   }
-  if (mode != Mode::kStrict && best == ProductKernel::kWarpgroupPairs &&
+  if (mode != SpectrumMode::kStrict && best == ProductKernel::kWarpgroupPairs &&
       able == ProductKernel::kWarpgroup) {
     grams[1].push_back({KernelUnderTest::kGramClusters, Variant::kPlain});
   }
-  if (mode != Mode::kFast && wants_code_warpgroups(wish, device)) {
+  if (mode != SpectrumMode::kFast && wants_code_warpgroups(wish, device)) {
     grams[1].push_back({KernelUnderTest::kCodeSlices, Variant::kFast});
   }
-  if (mode != Mode::kFast) {
+  if (mode != SpectrumMode::kFast) {
     // Behind the first reduction that is tried: what it keeps is the same for all.
     std::vector<KernelTrial>& tried = bands[bands[0].empty() ? 1 : 0];
     tried.push_back({KernelUnderTest::kTail, tried.front().variant});
@@ -485,7 +485,7 @@ bool is_one_by_one(const TestVerdicts& verdicts) {
          verdicts.has(KernelUnderTest::kLibraryEigen, Variant::kPlain);
 }
 
-std::string route_without(const RouteWish& wish, const KernelTrial& trial) {
+std::string route_without(const RoutePreference& wish, const KernelTrial& trial) {
   const bool is_clusters = trial.kernel == KernelUnderTest::kGramClusters;
   const bool has_other =
       is_clusters || (trial.variant == Variant::kFast && trial.kernel != KernelUnderTest::kTail);

@@ -12,9 +12,9 @@
 //                        kernels-former
 #pragma once
 
+#include "backend/backend.hpp"
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/gram/gram_plan.hpp"
-#include "measure/backend.hpp"
 
 #include <cstdint>
 #include <string>
@@ -135,7 +135,7 @@ struct NewerKernels {
 };
 
 /// What --svd-route asked for.
-struct RouteWish {
+struct RoutePreference {
   enum class Kind : std::uint8_t { kAuto, kLibrary, kTwoStage, kQr } kind = Kind::kAuto;
   bool names_product = false, names_band = false;
   ProductKernel product = ProductKernel::kWarp;
@@ -145,7 +145,7 @@ struct RouteWish {
 };
 
 /// Errors: UsageError E-SVD-ROUTE naming the choices.
-RouteWish parse_route(std::string_view text);
+RoutePreference parse_route(std::string_view text);
 
 struct RoutePlan {
   SpectrumRoute first;        ///< tried on every matrix
@@ -167,19 +167,19 @@ struct RoutePlan {
 /// names a kernel that failed its self-test here, or where the library is needed and failed by
 /// either call. A short side beyond what the band reduction takes goes to the library (method()
 /// says so), and so does what `auto` has no trusted kernel for.
-RoutePlan choose_routes(const RouteWish& wish, measure::Mode mode, OperandKind kind, std::int64_t p,
-                        const DeviceTraits& device, const TestVerdicts& verdicts);
+RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandKind kind,
+                        std::int64_t p, const DeviceTraits& device, const TestVerdicts& verdicts);
 
 /// What a run with this wish and mode may use, in the order in which it should be tried: what is
 /// least likely to harm the device first, since a fault ends all trials of a process. Plain
 /// variants come before fast ones, and wgmma, whose kernel can wait for what never comes, last.
-std::vector<KernelTrial> trials_wanted(const RouteWish& wish, measure::Mode mode,
+std::vector<KernelTrial> trials_wanted(const RoutePreference& wish, SpectrumMode mode,
                                        const DeviceTraits& device);
 
 /// Whether eigenvalues of the library are asked for one by one, because only that passed.
 bool is_one_by_one(const TestVerdicts& verdicts);
 
 /// What --svd-route may say instead of `wish` to do without the kernel of `trial`.
-std::string route_without(const RouteWish& wish, const KernelTrial& trial);
+std::string route_without(const RoutePreference& wish, const KernelTrial& trial);
 
 }  // namespace vindex::kernels

@@ -3,14 +3,14 @@
 // can put a wrong kernel in its place.
 #pragma once
 
-#include "kernels/band/band_back_transform.hpp"
-#include "kernels/band/band_chase.hpp"
+#include "kernels/band/back_transform/band_back_transform.hpp"
+#include "kernels/band/back_transform/wide_back_transform.hpp"
 #include "kernels/band/band_reduction.hpp"
-#include "kernels/band/shared_chase.hpp"
-#include "kernels/band/wide_back_transform.hpp"
-#include "kernels/gram/code_slices.hpp"
+#include "kernels/band/chase/band_chase.hpp"
+#include "kernels/band/chase/shared_chase.hpp"
+#include "kernels/gram/codes/code_slices.hpp"
+#include "kernels/gram/codes/sliced_gram.hpp"
 #include "kernels/gram/gram_batch.hpp"
-#include "kernels/gram/sliced_gram.hpp"
 #include "kernels/tail/band_inverse.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 

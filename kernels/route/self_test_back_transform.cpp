@@ -3,7 +3,7 @@
 #include "self_test_bench.hpp"
 #include "self_test_inputs.hpp"
 
-#include "kernels/band/wide_back_transform.hpp"
+#include "kernels/band/back_transform/wide_back_transform.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "self_test_bench.hpp"
 #include "self_test_inputs.hpp"
 
-#include "kernels/band/shared_chase_layout.hpp"
+#include "kernels/band/chase/shared_chase_layout.hpp"
 
 #include <algorithm>
 #include <cmath>

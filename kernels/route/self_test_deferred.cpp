@@ -3,7 +3,7 @@
 #include "self_test_bench.hpp"
 #include "self_test_inputs.hpp"
 
-#include "kernels/band/deferred_band.hpp"
+#include "kernels/band/deferred/deferred_band.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,8 @@
-// Owns the computed half of the proof in measure/spectrum_bounds.hpp for a batch: Cholesky
-// factorisations of tau I - G + V T V^T, and the eigenvalues of T + R^T R / gap for every k that is
-// bounded. Why Cholesky and not inertia stands in host/cpu/top/certificate.cpp. The upper sums are
-// all eigenvalues of small matrices, one per claim and gap, so that they are one batched call.
+// Owns the computed half of the proof in statistics/spectrum/spectrum_bounds.hpp for a batch:
+// Cholesky factorisations of tau I - G + V T V^T, and the eigenvalues of T + R^T R / gap for every
+// k that is bounded. Why Cholesky and not inertia stands in host/cpu/top/certificate.cpp. The upper
+// sums are all eigenvalues of small matrices, one per claim and gap, so that they are one batched
+// call.
 #include "dense_batch.hpp"
 #include "top_solvers.hpp"
 
@@ -103,7 +104,7 @@ const T* send(const std::vector<T>& values, DeviceBuffer& buffer, cudaStream_t s
   return to;
 }
 
-measure::CertificateInput input_of(const WeightProjection& projection, const BoundClaim& claim) {
+statistics::CertificateInput input_of(const WeightProjection& projection, const BoundClaim& claim) {
   return {.values = projection.values(claim.matrix),
           .next_value = claim.next_value,
           .gram_error = claim.gram_error,
@@ -130,7 +131,8 @@ std::vector<bool> BoundProver::are_definite(const LibraryHandles& handles,
     std::vector<Complement> list;
     for (std::size_t i = first; i < first + used; ++i) {
       const BoundClaim& claim = claims[i];
-      const double shift = measure::definiteness_shift(p, projection.values(claim.matrix), taus[i]);
+      const double shift =
+          statistics::definiteness_shift(p, projection.values(claim.matrix), taus[i]);
       list.push_back({claim.gram.data, claim.gram.leading, projection.basis(claim.matrix),
                       projection.device_values(claim.matrix), claim.gram_scale, taus[i] - shift});
     }
@@ -205,17 +207,17 @@ void BoundProver::upper_sums(const LibraryHandles& handles, const WeightProjecti
   }
 }
 
-std::vector<measure::SpectrumBounds> BoundProver::prove(const LibraryHandles& handles,
-                                                        const WeightProjection& projection,
-                                                        std::span<const BoundClaim> claims,
-                                                        std::uint64_t bytes) {
-  std::vector<measure::SpectrumBounds> bounds(claims.size(), measure::unproved_bounds());
+std::vector<SpectrumBounds> BoundProver::prove(const LibraryHandles& handles,
+                                               const WeightProjection& projection,
+                                               std::span<const BoundClaim> claims,
+                                               std::uint64_t bytes) {
+  std::vector<SpectrumBounds> bounds(claims.size(), statistics::unproved_bounds());
   std::vector<std::size_t> proved;
   std::vector<double> proved_tau(claims.size(), 0.0);
   std::vector<std::vector<double>> candidates;
   for (const BoundClaim& claim : claims) {
     candidates.push_back(projection.is_sound(claim.matrix)
-                             ? measure::complement_candidates(input_of(projection, claim))
+                             ? statistics::complement_candidates(input_of(projection, claim))
                              : std::vector<double>());
   }
   std::vector<bool> is_proved(claims.size(), false);
@@ -247,8 +249,9 @@ std::vector<measure::SpectrumBounds> BoundProver::prove(const LibraryHandles& ha
     if (is_proved[i]) {
       proved.push_back(i);
       certain.push_back(claims[i]);
-      for (std::size_t k = 0; k < measure::bounded_count(); ++k) {
-        gaps.push_back(measure::certificate_gap(input_of(projection, claims[i]), proved_tau[i], k));
+      for (std::size_t k = 0; k < statistics::bounded_count(); ++k) {
+        gaps.push_back(
+            statistics::certificate_gap(input_of(projection, claims[i]), proved_tau[i], k));
       }
     }
   }
@@ -259,17 +262,17 @@ std::vector<measure::SpectrumBounds> BoundProver::prove(const LibraryHandles& ha
   upper_sums(handles, projection, certain, gaps, eigenvalues);
   const auto width = static_cast<std::size_t>(projection.shape().count);
   for (std::size_t j = 0; j < proved.size(); ++j) {
-    std::vector<measure::UpperSums> upper;
-    for (std::size_t k = 0; k < measure::bounded_count(); ++k) {
-      const double* own = eigenvalues.data() + (j * measure::bounded_count() + k) * width;
-      measure::UpperSums sums;
+    std::vector<statistics::UpperSums> upper;
+    for (std::size_t k = 0; k < statistics::bounded_count(); ++k) {
+      const double* own = eigenvalues.data() + (j * statistics::bounded_count() + k) * width;
+      statistics::UpperSums sums;
       sums.top = own[0];
-      for (std::int64_t i = 0; i < measure::bounded_k(k); ++i) {
+      for (std::int64_t i = 0; i < statistics::bounded_k(k); ++i) {
         sums.sum += own[i];
       }
       upper.push_back(sums);
     }
-    bounds[proved[j]] = measure::certified_bounds(input_of(projection, certain[j]), upper);
+    bounds[proved[j]] = statistics::certified_bounds(input_of(projection, certain[j]), upper);
   }
   return bounds;
 }

@@ -3,7 +3,7 @@
 // weights and no more: what is certain comes from the second, and the Gram only says where to look.
 #include "top_solvers.hpp"
 
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +12,9 @@ namespace vindex::kernels {
 
 namespace {
 
-using measure::kBlockWidth;
-using measure::kFastValues;
-using measure::kProvedVectors;
+using statistics::kBlockWidth;
+using statistics::kFastValues;
+using statistics::kProvedVectors;
 
 std::vector<double> on_host(const LibraryHandles& handles, const double* values,
                             std::int64_t count) {
@@ -29,7 +29,7 @@ std::vector<double> on_host(const LibraryHandles& handles, const double* values,
 
 void FastSolver::search(const LibraryHandles& handles, std::span<const FastMatrix> matrices,
                         std::int64_t short_side, std::int64_t long_side) {
-  expects(short_side > measure::kFullSpectrumSize, "search: a matrix that iteration pays for");
+  expects(short_side > statistics::kFullSpectrumSize, "search: a matrix that iteration pays for");
   matrices_.assign(matrices.begin(), matrices.end());
   std::vector<GramView> grams;
   for (const FastMatrix& matrix : matrices) {
@@ -39,8 +39,8 @@ void FastSolver::search(const LibraryHandles& handles, std::span<const FastMatri
       handles, grams, short_side, kBlockWidth,
       [&](std::size_t index, std::span<const double> values, std::span<const double> residuals) {
         const FastMatrix& own = matrices_[index];
-        return measure::is_enough_for_bounds(values, residuals, own.gram_error / own.gram_scale,
-                                             own.sum_squares / own.gram_scale);
+        return statistics::is_enough_for_bounds(values, residuals, own.gram_error / own.gram_scale,
+                                                own.sum_squares / own.gram_scale);
       });
   std::vector<const float*> bases;
   for (const TopSubspace& one : found_) {
@@ -79,8 +79,7 @@ std::vector<FastValues> FastSolver::finish(const LibraryHandles& handles, bool c
                       .sum_squares = matrices_[i].sum_squares});
   }
   if (certify && !claims.empty()) {
-    std::vector<measure::SpectrumBounds> bounds =
-        prover_.prove(handles, projection_, claims, bytes);
+    std::vector<SpectrumBounds> bounds = prover_.prove(handles, projection_, claims, bytes);
     for (std::size_t i = 0; i < claims.size(); ++i) {
       out[static_cast<std::size_t>(claims[i].matrix)].bounds = std::move(bounds[i]);
     }
@@ -98,15 +97,15 @@ std::uint64_t fast_solver_bytes(std::int64_t short_side, std::int64_t long_side,
                            .batch = batch,
                            .with_image = false},
                           slab_length, at_once) +
-         static_cast<std::uint64_t>(batch) * small * (measure::bounded_count() + 2);
+         static_cast<std::uint64_t>(batch) * small * (statistics::bounded_count() + 2);
 }
 
 std::uint64_t vector_solver_bytes(std::int64_t short_side, std::int64_t long_side,
                                   std::int64_t batch, std::int64_t columns) {
   const std::uint64_t search =
-      measure::are_dense_vectors(short_side, columns)
+      statistics::are_dense_vectors(short_side, columns)
           ? static_cast<std::uint64_t>(batch * (short_side + 1)) * sizeof(double)
-          : subspace_bytes(short_side, measure::vector_block_width(short_side, columns), batch);
+          : subspace_bytes(short_side, statistics::vector_block_width(short_side, columns), batch);
   return search + projection_bytes({.short_side = short_side,
                                     .long_side = long_side,
                                     .count = columns,
@@ -131,10 +130,10 @@ double rounded_gram_error_bound(std::int64_t long_side, double sum_squares, doub
 void VectorSolver::search(const LibraryHandles& handles, std::span<const GramView> grams,
                           std::int64_t short_side, std::int64_t long_side, std::int64_t columns) {
   const std::vector<TopSubspace> found =
-      finder_.find(handles, grams, short_side, measure::vector_block_width(short_side, columns),
+      finder_.find(handles, grams, short_side, statistics::vector_block_width(short_side, columns),
                    [&](std::size_t /*index*/, std::span<const double> values,
                        std::span<const double> residuals) {
-                     return measure::is_enough_for_vectors(values, residuals, columns);
+                     return statistics::is_enough_for_vectors(values, residuals, columns);
                    });
   std::vector<const float*> bases;
   for (const TopSubspace& one : found) {
@@ -163,9 +162,9 @@ void VectorSolver::solve(const LibraryHandles& handles, double* grams, std::int6
                     grams, short_side, short_side * short_side);
 }
 
-measure::SingularVectors VectorSolver::triplets(const LibraryHandles& handles, std::int64_t matrix,
-                                                std::int32_t wanted, bool short_is_right,
-                                                double sum_squares) {
+SingularVectors VectorSolver::triplets(const LibraryHandles& handles, std::int64_t matrix,
+                                       std::int32_t wanted, bool short_is_right,
+                                       double sum_squares) {
   if (!projection_.is_sound(matrix)) {
     throw DeviceError("E-CUDA-VECTORS", "the iteration for singular vectors did not converge");
   }
@@ -177,16 +176,16 @@ measure::SingularVectors VectorSolver::triplets(const LibraryHandles& handles, s
       on_host(handles, projection_.image(matrix), shape.long_side * columns);
   const std::vector<double> residual =
       on_host(handles, projection_.residual(matrix), shape.short_side * columns);
-  return measure::singular_triplets({.basis = basis,
-                                     .image = image,
-                                     .residuals = residual,
-                                     .sum_squares = sum_squares,
-                                     .short_side = shape.short_side,
-                                     .long_side = shape.long_side,
-                                     .count = columns,
-                                     .short_is_right = short_is_right,
-                                     .scale_exponent = 0},
-                                    wanted);
+  return statistics::singular_triplets({.basis = basis,
+                                        .image = image,
+                                        .residuals = residual,
+                                        .sum_squares = sum_squares,
+                                        .short_side = shape.short_side,
+                                        .long_side = shape.long_side,
+                                        .count = columns,
+                                        .short_is_right = short_is_right,
+                                        .scale_exponent = 0},
+                                       wanted);
 }
 
 }  // namespace vindex::kernels

@@ -4,14 +4,14 @@
 //
 // Also owns the matrices of the certified bounds of `fast` mode on the device: batched Cholesky
 // factorisations of the complement, and small eigenvalue problems. The proof stands in
-// measure/spectrum_bounds.hpp.
+// statistics/spectrum/spectrum_bounds.hpp.
 #pragma once
 
 #include "top_subspace.hpp"
 #include "weight_projection.hpp"
 
-#include "measure/backend.hpp"
-#include "measure/spectrum_bounds.hpp"
+#include "backend/backend.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <cstdint>
 #include <span>
@@ -36,10 +36,9 @@ class BoundProver {
   /// device memory for the matrices to be factored, one at a time where that is less than one.
   /// Waits for the stream. Bits depend on the matrix and on what the libraries do with the size of
   /// a batch; the bounds hold whatever they are.
-  std::vector<measure::SpectrumBounds> prove(const LibraryHandles& handles,
-                                             const WeightProjection& projection,
-                                             std::span<const BoundClaim> claims,
-                                             std::uint64_t bytes);
+  std::vector<SpectrumBounds> prove(const LibraryHandles& handles,
+                                    const WeightProjection& projection,
+                                    std::span<const BoundClaim> claims, std::uint64_t bytes);
 
  private:
   std::vector<bool> are_definite(const LibraryHandles& handles, const WeightProjection& projection,
@@ -67,12 +66,12 @@ struct FastMatrix {
 struct FastValues {
   bool converged = false;
   std::vector<double> sigma;  ///< the largest 64, descending; empty where not converged
-  measure::SpectrumBounds bounds = measure::unproved_bounds();
+  SpectrumBounds bounds = statistics::unproved_bounds();
   std::int32_t rounds = 0;
 };
 
-/// Values of matrices of one shape, short side above measure::kFullSpectrumSize. Not thread-safe;
-/// keeps its device memory between batches.
+/// Values of matrices of one shape, short side above statistics::kFullSpectrumSize. Not
+/// thread-safe; keeps its device memory between batches.
 class FastSolver {
  public:
   /// Waits for the stream. The Gram matrices must stay until finish().
@@ -113,7 +112,7 @@ double rounded_gram_error_bound(std::int64_t long_side, double sum_squares, doub
 /// Top singular vectors of matrices of one shape.
 class VectorSolver {
  public:
-  /// `columns` (measure::triplet_columns) by iteration on float32 Grams. Waits for the stream.
+  /// `columns` (statistics::triplet_columns) by iteration on float32 Grams. Waits for the stream.
   void search(const LibraryHandles& handles, std::span<const GramView> grams,
               std::int64_t short_side, std::int64_t long_side, std::int64_t columns);
   /// By the dense solver: float64 Grams [batch][p][p], lower triangles, destroyed. Waits too.
@@ -126,8 +125,8 @@ class VectorSolver {
   /// After finish(): the `wanted` triplets of one matrix, `sum_squares` of its weights. Waits for
   /// the stream.
   /// Errors: DeviceError where the library's iteration failed.
-  measure::SingularVectors triplets(const LibraryHandles& handles, std::int64_t matrix,
-                                    std::int32_t wanted, bool short_is_right, double sum_squares);
+  SingularVectors triplets(const LibraryHandles& handles, std::int64_t matrix, std::int32_t wanted,
+                           bool short_is_right, double sum_squares);
 
  private:
   SubspaceFinder finder_;

@@ -18,26 +18,26 @@ namespace {
 constexpr double kUnit32 = 0x1p-24;
 
 /// Of a promise, what is answered for: errors that occur are at most 0.29 of that
-/// (tests/kernels/stage_accuracy_long_test.cpp), and so a quarter of the promise.
+/// (tests/kernels/tridiagonal/stage_accuracy_long_test.cpp), and so a quarter of the promise.
 constexpr double kShare = 0.85;
 /// Errors that grow by less than this through float32 stages are not theirs.
 constexpr double kGrowth = 1.25;
 
 /// A situation in which doubt always asks for a step, as without --no-escalate.
-measure::Situation with_escalation(measure::Situation situation) {
+statistics::StepContext with_escalation(statistics::StepContext situation) {
   situation.escalate = true;
   return situation;
 }
 
 }  // namespace
 
-measure::GramArithmetic with_stages(measure::GramArithmetic gram, bool is_float32,
-                                    const StagePrecision& stages, int sweeps) {
+statistics::GramArithmetic with_stages(statistics::GramArithmetic gram, bool is_float32,
+                                       const StagePrecision& stages, int sweeps) {
   if (!is_float32) {
-    gram.chase = {.unit = 0x1p-53, .roundings = measure::kChase32.roundings};
+    gram.chase = {.unit = 0x1p-53, .roundings = statistics::kChase32.roundings};
     return gram;
   }
-  gram.chase = stages.chase32 ? measure::kChase32 : measure::stored_chase32(sweeps);
+  gram.chase = stages.chase32 ? statistics::kChase32 : statistics::stored_chase32(sweeps);
   gram.values_unit = stages.values32 ? kUnit32 : 0.0;
   return gram;
 }
@@ -47,22 +47,22 @@ double share_of_noise(std::int64_t rows, std::int64_t cols, const StagePrecision
   const auto n = static_cast<double>(std::max(rows, cols));
   // In units of s_1^2 = (sqrt(n) + sqrt(p))^2; sums of squares and fourth powers of noise.
   const double largest = std::pow(std::sqrt(n) + std::sqrt(p), 2.0);
-  measure::GramNorms norms = {.sum_squares = p * n / largest,
-                              .gram_norm_squared = p * n * (n + p) / (largest * largest)};
+  statistics::GramNorms norms = {.sum_squares = p * n / largest,
+                                 .gram_norm_squared = p * n * (n + p) / (largest * largest)};
   norms.passes_norm_squared =
-      measure::passes_norm_squared(static_cast<std::int64_t>(p), norms.gram_norm_squared);
-  const measure::Rounding rounding =
-      measure::gram_rounding(with_stages({.unit = 0.0, .reduction_unit = 0.0}, true, stages, 1),
-                             static_cast<std::int64_t>(p), static_cast<std::int64_t>(n), norms);
-  const double smallest = 1.0 / measure::noise_condition(rows, cols);
-  const bool is_modest = smallest * measure::kModestCondition >= 1.0;
+      statistics::passes_norm_squared(static_cast<std::int64_t>(p), norms.gram_norm_squared);
+  const statistics::Rounding rounding =
+      statistics::gram_rounding(with_stages({.unit = 0.0, .reduction_unit = 0.0}, true, stages, 1),
+                                static_cast<std::int64_t>(p), static_cast<std::int64_t>(n), norms);
+  const double smallest = 1.0 / statistics::noise_condition(rows, cols);
+  const bool is_modest = smallest * statistics::kModestCondition >= 1.0;
   double share = 0.0;
   // No more than a few values of noise lie within such errors of each other.
   for (const double s : {1.0, smallest}) {
-    const double error = measure::root_error(
-        s, measure::largest_errors(std::vector<double>{s * s}, 1, rounding).front());
+    const double error = statistics::root_error(
+        s, statistics::largest_errors(std::vector<double>{s * s}, 1, rounding).front());
     const std::size_t place = s == 1.0 ? 0 : static_cast<std::size_t>(p) - 1;
-    share = std::max(share, error / measure::promised_error(place, s, 1.0, is_modest));
+    share = std::max(share, error / statistics::promised_error(place, s, 1.0, is_modest));
   }
   return share;
 }
@@ -81,35 +81,35 @@ StagePrecision choose_stages(const StageTask& task) {
   return stages;
 }
 
-bool may_stand(const measure::Finding& found, const measure::Rounding& before,
-               const measure::Situation& situation, bool is_draw) {
-  const measure::Situation asked = with_escalation(situation);
-  measure::MatrixReport report;
-  const measure::Verdict verdict =
-      is_draw ? measure::judge_draw(found, asked) : measure::judge(found, asked, report);
+bool may_stand(const statistics::StepResult& found, const statistics::Rounding& before,
+               const statistics::StepContext& situation, bool is_draw) {
+  const statistics::StepContext asked = with_escalation(situation);
+  MatrixReport report;
+  const statistics::NextStep verdict =
+      is_draw ? statistics::judge_draw(found, asked) : statistics::judge(found, asked, report);
   if (verdict.next) {
     return false;
   }
-  if (is_draw || situation.mode == measure::Mode::kFast || found.sigma.empty() ||
+  if (is_draw || situation.mode == SpectrumMode::kFast || found.sigma.empty() ||
       !(found.sigma.front() > 0.0)) {
     return true;
   }
-  const std::vector<double> errors = measure::sigma_errors(found, asked);
-  const bool is_modest = measure::is_modest(found);
+  const std::vector<double> errors = statistics::sigma_errors(found, asked);
+  const bool is_modest = statistics::is_modest(found);
   const std::size_t count = found.sigma.size() - static_cast<std::size_t>(found.zero_rows);
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < count; ++i) {
     if (errors[i] >
-        kShare * measure::promised_error(i, found.sigma[i], found.sigma.front(), is_modest)) {
+        kShare * statistics::promised_error(i, found.sigma[i], found.sigma.front(), is_modest)) {
       open.push_back(i);
     }
   }
   if (open.empty()) {
     return true;
   }
-  measure::Finding wide = found;
+  statistics::StepResult wide = found;
   wide.rounding = before;
-  const std::vector<double> others = measure::sigma_errors(wide, asked);
+  const std::vector<double> others = statistics::sigma_errors(wide, asked);
   return std::none_of(open.begin(), open.end(),
                       [&](std::size_t i) { return errors[i] > kGrowth * others[i]; });
 }

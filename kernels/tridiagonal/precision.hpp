@@ -1,13 +1,14 @@
 // Owns the choice of precision for the stages behind the band of one shape: how its chase and its
 // bisection compute, from the error that the metrics contract leaves a spectrum; and whether what
 // came of it may stand. Pure. A choice that proves wrong costs time and nothing else: what the
-// stages round is in the error that a spectrum is stated with (measure/spectrum_error.hpp), and
-// where that is too much the float64 stages begin again from the band that was kept.
+// stages round is in the error that a spectrum is stated with
+// (statistics/spectrum/spectrum_error.hpp), and where that is too much the float64 stages begin
+// again from the band that was kept.
 #pragma once
 
 #include "kernels/route/cuda_route.hpp"
-#include "measure/judgement.hpp"
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
 
 #include <cstdint>
 
@@ -30,10 +31,10 @@ struct StageTask {
   DeviceTraits device = {};
 };
 
-/// The arithmetic of `gram` with that of the stages behind it, for measure::gram_rounding().
+/// The arithmetic of `gram` with that of the stages behind it, for statistics::gram_rounding().
 /// `sweeps`: of a group of a chase in float64 (BatchTask::stored_chase_sweeps()).
-measure::GramArithmetic with_stages(measure::GramArithmetic gram, bool is_float32,
-                                    const StagePrecision& stages, int sweeps);
+statistics::GramArithmetic with_stages(statistics::GramArithmetic gram, bool is_float32,
+                                       const StagePrecision& stages, int sweeps);
 
 /// The largest share of what `default` promises of a value that float32 stages are answered for
 /// with, over the spectrum of pure noise of that shape.
@@ -49,7 +50,7 @@ StagePrecision choose_stages(const StageTask& task);
 /// promise, relative ones included, is left open by these stages rather than by what came before
 /// them. `before`: the rounding of the same with float64 stages. `is_draw`: of the sign-flip null,
 /// of which only a refuted check counts.
-bool may_stand(const measure::Finding& found, const measure::Rounding& before,
-               const measure::Situation& situation, bool is_draw);
+bool may_stand(const statistics::StepResult& found, const statistics::Rounding& before,
+               const statistics::StepContext& situation, bool is_draw);
 
 }  // namespace vindex::kernels

@@ -32,7 +32,7 @@ def _shown_address(found: re.Match[str]) -> str:
 def without_secrets(text: str) -> str:
     """`text` whose addresses have no user, password or query, as the program shows them.
 
-    The rules are those of host/core/secrets.hpp.
+    The rules are those of host/core/text/secrets.hpp.
     """
     return _ADDRESS.sub(_shown_address, text) if "://" in text else text
 

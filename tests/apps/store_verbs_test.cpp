@@ -1,28 +1,28 @@
 // Every verb over a store that is slow, fails for a while, lies or dies: what passes leaves the
 // bytes of the local run, what does not ends with the exit code of its cause and leaves nothing.
-// tests/engine/unsteady_store_test.cpp has the main job's rows one by one.
+// tests/engine/units/unsteady_store_test.cpp has the main job's rows one by one.
+#include "commands/activations/activations_run.hpp"
+#include "commands/cka/cka_run.hpp"
+#include "commands/compare/compare_run.hpp"
+#include "commands/decode/decode_tensor.hpp"
+#include "commands/edit/edit_model.hpp"
+#include "commands/experts/experts_run.hpp"
+#include "commands/lookup/lookup_run.hpp"
+#include "commands/lookup/store/store_features.hpp"
+#include "commands/purify/purify.hpp"
+#include "commands/routing/routing_run.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "commands/trace/trace_run.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "fleet/measure_fleet.hpp"
-#include "jobs/activations/activations_run.hpp"
-#include "jobs/cka/cka_run.hpp"
-#include "jobs/compare/compare_run.hpp"
-#include "jobs/decode/decode_tensor.hpp"
-#include "jobs/edit/edit_model.hpp"
-#include "jobs/experts/experts_run.hpp"
-#include "jobs/lookup/lookup_run.hpp"
-#include "jobs/lookup/store_features.hpp"
-#include "jobs/purify/purify.hpp"
-#include "jobs/routing/routing_run.hpp"
-#include "jobs/spectra/measure_run.hpp"
-#include "jobs/trace/trace_run.hpp"
 #include "model/inspect.hpp"
-#include "organ/assemble.hpp"
-#include "organ/extract.hpp"
-#include "organ/gguf_source.hpp"
-#include "organ/graft.hpp"
-#include "organ/model_difference.hpp"
+#include "organ/assemble/assemble.hpp"
+#include "organ/difference/model_difference.hpp"
+#include "organ/extract/extract.hpp"
+#include "organ/extract/gguf_source.hpp"
+#include "organ/graft/graft.hpp"
 #include "organ/verify.hpp"
-#include "report/export.hpp"
+#include "report/export/export.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/importance_builder.hpp"
@@ -302,15 +302,16 @@ std::string rows_of(const engine::RunOutcome& outcome, const std::string& out,
   return text;
 }
 
-std::string look_up(const Inputs& in, jobs::LookupSettings settings) {
+std::string look_up(const Inputs& in, commands::LookupSettings settings) {
   settings.model = in("hf");
   settings.threads = 2;
   settings.ram_budget = std::uint64_t{1} << 30U;
   std::string text;
-  jobs::LookupWriter writer(false, 100, [&](const std::string& part) { text += part; });
-  const jobs::LookupResult result = jobs::look_up(
-      settings, {},
-      [&](const jobs::LookupResult& all, const jobs::QueryResult& one) { writer.add(all, one); });
+  commands::LookupWriter writer(false, 100, [&](const std::string& part) { text += part; });
+  const commands::LookupResult result = commands::look_up(
+      settings, {}, [&](const commands::LookupResult& all, const commands::QueryResult& one) {
+        writer.add(all, one);
+      });
   writer.finish(result);
   return without_places(text, in);
 }
@@ -376,92 +377,92 @@ std::vector<Verb> verbs() {
          engine::RunSettings settings = job(out);
          settings.model = in("a.gguf");
          settings.imatrix = in("imatrix.gguf");
-         return rows_of(jobs::measure_model(settings, {}), out, {"matrix", "imatrix"});
+         return rows_of(commands::measure_model(settings, {}), out, {"matrix", "imatrix"});
        }},
       {"MeasureAdapter",
        [](const Inputs& in, const std::string& out) {
          engine::RunSettings settings = job(out);
          settings.model = in("lora");
          settings.indexing.lora = true;
-         return rows_of(jobs::measure_model(settings, {}), out, {"product"});
+         return rows_of(commands::measure_model(settings, {}), out, {"product"});
        }},
       {"Experts",
        [](const Inputs& in, const std::string& out) {
-         jobs::ExpertsSettings settings{.run = job(out), .vectors = 2};
+         commands::ExpertsSettings settings{.run = job(out), .vectors = 2};
          settings.run.model = in("moe");
-         return rows_of(jobs::measure_experts(settings, {}).run, out);
+         return rows_of(commands::measure_experts(settings, {}).run, out);
        }},
       {"Compare",
        [](const Inputs& in, const std::string& out) {
-         jobs::CompareSettings settings;
+         commands::CompareSettings settings;
          settings.model_a = in("hf");
          settings.model_b = in("hf_b");
          settings.delta = true;
          settings.run = job(out);
-         return rows_of(jobs::compare_models(settings, {}), out);
+         return rows_of(commands::compare_models(settings, {}), out);
        }},
       {"Cka",
        [](const Inputs& in, const std::string& out) {
-         jobs::CkaSettings settings;
+         commands::CkaSettings settings;
          settings.dump_a = in("dump0");
          settings.dump_b = in("dump1");
          settings.permutations = 5;
          settings.interval = false;
          settings.run = job(out);
-         return rows_of(jobs::compare_activations(settings, {}), out);
+         return rows_of(commands::compare_activations(settings, {}), out);
        }},
       {"Activations",
        [](const Inputs& in, const std::string& out) {
-         jobs::ActivationsSettings settings;
+         commands::ActivationsSettings settings;
          settings.run = job(out);
          settings.dump = in("dump0");
          settings.model = in("hf");
-         return rows_of(jobs::measure_activations(settings, {}), out);
+         return rows_of(commands::measure_activations(settings, {}), out);
        }},
       {"Routing",
        [](const Inputs& in, const std::string& out) {
-         jobs::RoutingSettings settings;
+         commands::RoutingSettings settings;
          settings.dump = in("dump0");
          settings.model = in("moe");
          settings.run = job(out);
-         return rows_of(jobs::measure_routing(settings, {}), out);
+         return rows_of(commands::measure_routing(settings, {}), out);
        }},
       {"LookupOfTokens",
        [](const Inputs& in, const std::string&) {
-         jobs::LookupSettings settings;
-         settings.requests = jobs::read_queries(in("queries.txt"));
+         commands::LookupSettings settings;
+         settings.requests = commands::read_queries(in("queries.txt"));
          return look_up(in, std::move(settings));
        }},
       {"LookupOfVectors",
        [](const Inputs& in, const std::string&) {
-         jobs::LookupSettings settings;
-         settings.requests = jobs::read_vectors(in("queries.npy"));
+         commands::LookupSettings settings;
+         settings.requests = commands::read_vectors(in("queries.npy"));
          settings.tokenizer = in("hf_b/tokenizer.json");
          return look_up(in, std::move(settings));
        }},
       {"Trace",
        [](const Inputs& in, const std::string& out) {
-         jobs::TraceSettings settings;
+         commands::TraceSettings settings;
          settings.ids = in("ids.jsonl");
          settings.run = job(out);
          settings.run.model = in("traced");
          settings.run.output = out + "/dump";
          // The matrix of logits is read for them alone.
-         settings.dump = jobs::dump_choice("hidden,logits", "", "", "");
-         (void)jobs::trace(settings, {});
+         settings.dump = commands::dump_choice("hidden,logits", "", "", "");
+         (void)commands::trace(settings, {});
          return tree_text(out + "/dump");
        }},
       {"StoreOfFeatures",
        [](const Inputs& in, const std::string& out) {
-         jobs::StoreSettings settings;
+         commands::StoreSettings settings;
          settings.run = job(out);
          settings.run.model = in("hf");
-         return rows_of(jobs::store_features(settings, {}), out);
+         return rows_of(commands::store_features(settings, {}), out);
        }},
       {"Decode",
        [](const Inputs& in, const std::string& out) {
-         (void)jobs::decode_tensor(in("hf"), {}, "model.layers.1.mlp.down_proj.weight",
-                                   std::nullopt, out + "/values", false);
+         (void)commands::decode_tensor(in("hf"), {}, "model.layers.1.mlp.down_proj.weight",
+                                       std::nullopt, out + "/values", false);
          return file_text(out + "/values");
        }},
       {"EditDelete",

@@ -139,7 +139,7 @@ class Machine(unittest.TestCase):
             for path in [*SOURCE.glob(f"{name}/*.sh"), *SOURCE.glob(f"{name}/*.py")]:
                 shutil.copy(path, root / name)
         programs = self.folder / "vindex-gpu" / "programs"
-        for name, text in (("vindex", self.vindex), ("gpu_probe", PROBE), ("gpu_kernel_tests", TESTS), ("measure_tests", TESTS)):
+        for name, text in (("vindex", self.vindex), ("gpu_probe", PROBE), ("gpu_kernel_tests", TESTS), ("backend_tests", TESTS)):
             write_program(programs / name, text)
         write_program(self.folder / "vindex-gpu" / "vindex", '#!/bin/sh\nexec "$(dirname "$0")/programs/vindex" "$@"\n')
         (self.folder / "vindex-gpu" / "lib").mkdir()

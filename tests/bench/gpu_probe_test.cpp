@@ -11,10 +11,10 @@ namespace vindex::test::gpu_probe_test {
 namespace {
 
 struct Found {
-  std::vector<bench::Row> rows;
+  std::vector<throughput::Row> rows;
   std::vector<std::string> routes() const {
     std::vector<std::string> all;
-    for (const bench::Row& row : rows) {
+    for (const throughput::Row& row : rows) {
       if (row.route.find(':') == std::string::npos) {
         all.push_back(row.route);
       }
@@ -25,14 +25,14 @@ struct Found {
 
 Found run(void (*group)(probe::Probe&), const std::function<void(probe::Probe&)>& choose) {
   Found found;
-  probe::Probe probe(0, 600.0, 1, [&](const bench::Row& row) { found.rows.push_back(row); });
+  probe::Probe probe(0, 600.0, 1, [&](const throughput::Row& row) { found.rows.push_back(row); });
   choose(probe);
   group(probe);
   return found;
 }
 
 void expect_measured(const Found& found) {
-  for (const bench::Row& row : found.rows) {
+  for (const throughput::Row& row : found.rows) {
     EXPECT_FALSE(row.samples.empty()) << row.route << ": " << row.note;
     EXPECT_EQ(row.note.find("WRONG"), std::string::npos) << row.route << ": " << row.note;
     EXPECT_EQ(row.note.find("with a status"), std::string::npos) << row.route << ": " << row.note;

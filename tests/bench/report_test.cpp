@@ -1,9 +1,9 @@
 // Reports of benchmarks: the JSON form, the table, and the sampling behind them.
-#include "bench/report.hpp"
+#include "throughput/report.hpp"
 
-#include "bench/encoded_weights.hpp"
-#include "bench/sampling.hpp"
 #include "decode/decode_matrix.hpp"
+#include "throughput/encoded_weights.hpp"
+#include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <sstream>
 #include <stop_token>
 
-namespace vindex::bench::report_test {
+namespace vindex::throughput::report_test {
 namespace {
 
 Report sample_report() {
@@ -180,4 +180,4 @@ TEST(BenchWeights, SeedsGiveDifferentWeightsAndNamesAreChecked) {
 }
 
 }  // namespace
-}  // namespace vindex::bench::report_test
+}  // namespace vindex::throughput::report_test

@@ -3,10 +3,10 @@
 #include "blas/blas_library.hpp"
 
 #include "apps/arithmetic_environment.hpp"
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/blas_core.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "measure/backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(BlasLibrary, TakesTheKernelsThatFitThisProcessor) {
     return is_same_core(name, info.kernels);
   })) << info.kernels;
   EXPECT_EQ(info.warning, "");
-  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
+  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitPreference::kNone);
   EXPECT_EQ(backend->info().libraries, std::vector<std::string>{info.version + " " + info.kernels});
 }
 

@@ -7,7 +7,7 @@
 #include "blas/blas_core.hpp"
 #include "blas/blas_library.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-#include "core/atomic_file.hpp"
+#include "core/files/atomic_file.hpp"
 
-#include "core/output_target.hpp"
-#include "core/process_name.hpp"
+#include "core/files/output_target.hpp"
+#include "core/process/process_name.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/file_size_limit.hpp"

@@ -1,5 +1,5 @@
 // Where files lie that belong to a program: beside it, and where installations put them.
-#include "core/companions.hpp"
+#include "core/files/companions.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // CPU quotas of control groups, from folders that stand for /proc and /sys.
-#include "core/control_groups.hpp"
+#include "core/process/control_groups.hpp"
 
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,6 +1,6 @@
-#include "core/json_document.hpp"
+#include "core/json/json_document.hpp"
 
-#include "core/json.hpp"
+#include "core/json/json.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-#include "core/json.hpp"
+#include "core/json/json.hpp"
 
-#include "core/json_scanner.hpp"
+#include "core/json/json_scanner.hpp"
 #include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "core/name_index.hpp"
+#include "core/text/name_index.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Orders of names and of the records behind them, against the standard library's.
-#include "core/name_index.hpp"
+#include "core/text/name_index.hpp"
 
 #include <gtest/gtest.h>
 

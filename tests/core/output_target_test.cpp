@@ -1,7 +1,7 @@
-#include "core/output_target.hpp"
+#include "core/files/output_target.hpp"
 
-#include "core/atomic_file.hpp"
-#include "core/path_kind.hpp"
+#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>

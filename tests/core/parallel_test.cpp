@@ -1,5 +1,5 @@
 // Tasks on several threads: each once, in ascending order of beginning, the first error thrown.
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/path_kind.hpp"
+#include "core/files/path_kind.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,8 +1,8 @@
 // A process that may read beneath some folders alone: whatever leads out is refused, however it
 // does.
-#include "core/reading_bounds.hpp"
+#include "core/files/reading_bounds.hpp"
 
-#include "core/small_file.hpp"
+#include "core/files/small_file.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

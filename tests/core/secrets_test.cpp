@@ -1,5 +1,5 @@
 // What of an address may be shown, wherever an address becomes text.
-#include "core/secrets.hpp"
+#include "core/text/secrets.hpp"
 
 #include "tests/support/expect_error.hpp"
 

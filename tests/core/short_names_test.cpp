@@ -1,5 +1,5 @@
 // Names of tensors in lists: short, and never equal where they were different.
-#include "core/short_names.hpp"
+#include "core/text/short_names.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Amounts of bytes as people read them.
-#include "core/size_text.hpp"
+#include "core/text/size_text.hpp"
 
 #include <gtest/gtest.h>
 

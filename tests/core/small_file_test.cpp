@@ -1,5 +1,5 @@
 // Small files that others may have put there: read where they are files, and never waited for.
-#include "core/small_file.hpp"
+#include "core/files/small_file.hpp"
 
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,7 +1,7 @@
 // Waiting that a stop ends: before it, during it, and not at all.
-#include "core/stoppable_wait.hpp"
+#include "core/process/stoppable_wait.hpp"
 
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/text_table.hpp"
+#include "core/text/text_table.hpp"
 
 #include "tests/support/text_lines.hpp"
 #include <vindex/error.hpp>

@@ -14,8 +14,6 @@
 namespace vindex::cpu::forward_test {
 namespace {
 
-using measure::AttentionCall;
-using measure::LinearCall;
 using testing::ExactValue;
 
 TEST(CpuForward, EveryEncodingBothWaysRound) {
@@ -47,7 +45,7 @@ TEST(CpuForward, AStreamedWeightGivesTheBitsOfOneInMemory) {
   const auto view = decode::float32_view(values.data(), kRows, kCols);
   const auto backend = make_cpu_forward(2);
   for (const bool transposed : {false, true}) {
-    const auto weight = measure::make_memory_input(view, transposed);
+    const auto weight = make_memory_input(view, transposed);
     const std::int64_t cols = transposed ? kRows : kCols;
     for (const std::int64_t tokens : {2, 60}) {
       const std::vector<float> x = testing::random_floats(tokens * cols, random);
@@ -98,10 +96,10 @@ TEST(CpuForward, FewTokensAtEveryLevel) {
     const std::vector<float> x = testing::random_floats(tokens * cols, random);
     const std::vector<float> start = testing::random_floats(tokens * outputs, random);
     for (const bool transposed : {false, true}) {
-      const auto weight = measure::make_memory_input(
-          transposed ? decode::float32_view(values.data(), cols, outputs)
-                     : decode::float32_view(values.data(), outputs, cols),
-          transposed);
+      const auto weight =
+          make_memory_input(transposed ? decode::float32_view(values.data(), cols, outputs)
+                                       : decode::float32_view(values.data(), outputs, cols),
+                            transposed);
       std::vector<ExactValue> wanted = testing::exact_linear({.x = x.data(),
                                                               .tokens = tokens,
                                                               .x_stride = cols,
@@ -135,7 +133,7 @@ TEST(CpuForward, FewTokensAtEveryLevel) {
 }
 
 TEST(CpuForward, SaysWhatItIs) {
-  const measure::BackendInfo info = make_cpu_forward(1)->info();
+  const BackendInfo info = make_cpu_forward(1)->info();
   EXPECT_EQ(info.name, "cpu");
   EXPECT_FALSE(info.device.empty());
   ASSERT_EQ(info.libraries.size(), 1U);

@@ -221,7 +221,7 @@ std::vector<Case> cases(std::size_t n) {
   return all;
 }
 
-measure::SquareErrors no_errors(double, std::span<const double> largest) {
+statistics::SquareErrors no_errors(double, std::span<const double> largest) {
   return {.each = std::vector<double>(largest.size(), 0.0)};
 }
 
@@ -285,7 +285,7 @@ TEST(PartialBand, RoundingThatTakesAllThePromiseLeavesNoEarlyEnd) {
          .room = matrix.data(),
          .errors =
              [=](double, std::span<const double> largest) {
-               return measure::SquareErrors{.each = std::vector<double>(largest.size(), error)};
+               return statistics::SquareErrors{.each = std::vector<double>(largest.size(), error)};
              }},
         workspace);
     std::vector<double> d(kOrder), e(kOrder);

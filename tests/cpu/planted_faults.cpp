@@ -3,7 +3,7 @@
 #include "blas/steps/steps.hpp"
 #include "core/philox.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -127,7 +127,7 @@ VINDEX_WRAPPED(gebrd, "_ZN6vindex4blas5steps5gebrdElNS1_7ColumnsIdEEPdS4_S4_S4_S
 VINDEX_WRAPPED(tpqrt, "_ZN6vindex4blas5steps5tpqrtEllNS1_7ColumnsIdEES3_PdS4_RKSt10stop_token",
                void, std::int64_t, std::int64_t, Doubles, Doubles, double*, double*, Stop);
 VINDEX_WRAPPED(values, "_ZN6vindex7measure16take_eigenvaluesERKNS0_11RawSpectrumERNS0_7FindingE",
-               void, const measure::RawSpectrum&, measure::Finding&);
+               void, const statistics::RawSpectrum&, statistics::StepResult&);
 
 void wrap_band64(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
                  std::span<double> band, std::span<double> workspace, SimdLevel level, Stop stop) {
@@ -229,13 +229,13 @@ void wrap_tpqrt(std::int64_t m, std::int64_t n, Doubles r, Doubles b, double* re
   }
 }
 
-void wrap_values(const measure::RawSpectrum& raw, measure::Finding& found) {
+void wrap_values(const statistics::RawSpectrum& raw, statistics::StepResult& found) {
   std::vector<double> values(raw.eigenvalues.begin(), raw.eigenvalues.end());
   is_planted(Stage::kValues, Fault::kNone);  // counted, no more
   if (values.size() > 1 && is_planted(Stage::kValues, Fault::kLostValue)) {
     values[values.size() / 2] = values[values.size() / 2 - 1];
   }
-  measure::RawSpectrum changed = raw;
+  statistics::RawSpectrum changed = raw;
   changed.eigenvalues = values;
   real_values(changed, found);
 }

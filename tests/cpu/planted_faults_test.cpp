@@ -1,5 +1,6 @@
 // A fault in any stage of any route refutes the error that the route states: another route takes
-// over, or the report says so (measure/spectrum_checks.hpp). Whatever its cause would be.
+// over, or the report says so (statistics/spectrum/spectrum_checks.hpp). Whatever its cause would
+// be.
 #include "planted_faults.hpp"
 
 #include "cpu/cpu_backend.hpp"
@@ -17,9 +18,6 @@
 namespace vindex::cpu::planted_faults_test {
 namespace {
 
-using measure::MatrixReport;
-using measure::MeasureOptions;
-using measure::Mode;
 using planted_faults::Fault;
 using planted_faults::Planted;
 using planted_faults::Stage;
@@ -28,9 +26,9 @@ constexpr Fault kFaults[] = {Fault::kWrongReflector, Fault::kDroppedRotation, Fa
 
 MatrixReport measured(const test::FloatMatrix& matrix, const MeasureOptions& options) {
   const auto backend = make_cpu_backend(1);
-  const auto input = measure::make_memory_input(
-      decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
-  measure::MatrixInput* const batch[] = {input.get()};
+  const auto input =
+      make_memory_input(decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
+  MatrixInput* const batch[] = {input.get()};
   MatrixReport report;
   backend->measure(batch, options, 0, {&report, 1});
   return report;
@@ -55,7 +53,7 @@ struct Route {
   Outcome outcome;
 };
 
-MeasureOptions options_of(Mode mode, bool escalate = true, const char* route = "auto") {
+MeasureOptions options_of(SpectrumMode mode, bool escalate = true, const char* route = "auto") {
   MeasureOptions options;
   options.mode = mode;
   options.escalate = escalate;
@@ -68,38 +66,40 @@ std::vector<Route> routes() {
   const std::vector<Stage> small = {Stage::kOneStage, Stage::kValues};
   const std::vector<Stage> qr = {Stage::kFactor, Stage::kBidiagonal};
   return {
-      {"default", options_of(Mode::kDefault), 160, wide, Outcome::kTakenOver},
-      {"default of a small matrix", options_of(Mode::kDefault), 40, small, Outcome::kTakenOver},
+      {"default", options_of(SpectrumMode::kDefault), 160, wide, Outcome::kTakenOver},
+      {"default of a small matrix", options_of(SpectrumMode::kDefault), 40, small,
+       Outcome::kTakenOver},
       {"default in float32",
-       options_of(Mode::kDefault),
+       options_of(SpectrumMode::kDefault),
        544,
        {Stage::kBand32},
        Outcome::kTakenOver},
-      {"strict", options_of(Mode::kStrict), 160, wide, Outcome::kTakenOver},
-      {"strict of a small matrix", options_of(Mode::kStrict), 40, small, Outcome::kTakenOver},
-      {"fast", options_of(Mode::kFast), 160, wide, Outcome::kTakenOver},
-      {"fast of a small matrix", options_of(Mode::kFast), 40, small, Outcome::kTakenOver},
+      {"strict", options_of(SpectrumMode::kStrict), 160, wide, Outcome::kTakenOver},
+      {"strict of a small matrix", options_of(SpectrumMode::kStrict), 40, small,
+       Outcome::kTakenOver},
+      {"fast", options_of(SpectrumMode::kFast), 160, wide, Outcome::kTakenOver},
+      {"fast of a small matrix", options_of(SpectrumMode::kFast), 40, small, Outcome::kTakenOver},
       {"fast that ends early",
-       options_of(Mode::kFast),
+       options_of(SpectrumMode::kFast),
        544,
        {Stage::kPartialBand, Stage::kChase},
        Outcome::kTakenOver},
-      {"--no-escalate", options_of(Mode::kDefault, false), 160, wide, Outcome::kReported},
+      {"--no-escalate", options_of(SpectrumMode::kDefault, false), 160, wide, Outcome::kReported},
       {"--no-escalate in float32",
-       options_of(Mode::kDefault, false),
+       options_of(SpectrumMode::kDefault, false),
        544,
        {Stage::kBand32, Stage::kChase, Stage::kValues},
        Outcome::kReported},
-      {"--no-escalate of a small matrix", options_of(Mode::kDefault, false), 40, small,
+      {"--no-escalate of a small matrix", options_of(SpectrumMode::kDefault, false), 40, small,
        Outcome::kReported},
-      {"fast --no-escalate", options_of(Mode::kFast, false), 160, wide, Outcome::kReported},
+      {"fast --no-escalate", options_of(SpectrumMode::kFast, false), 160, wide, Outcome::kReported},
       {"fast --no-escalate that ends early",
-       options_of(Mode::kFast, false),
+       options_of(SpectrumMode::kFast, false),
        544,
        {Stage::kPartialBand, Stage::kChase},
        Outcome::kReported},
-      {"qr", options_of(Mode::kStrict, true, "qr"), 160, qr, Outcome::kReported},
-      {"qr in default", options_of(Mode::kDefault, true, "qr"), 40, qr, Outcome::kReported},
+      {"qr", options_of(SpectrumMode::kStrict, true, "qr"), 160, qr, Outcome::kReported},
+      {"qr in default", options_of(SpectrumMode::kDefault, true, "qr"), 40, qr, Outcome::kReported},
   };
 }
 
@@ -137,14 +137,14 @@ TEST(PlantedFaults, AreTakenOverOrReportedInEveryRoute) {
         const Planted planted(stage, fault);
         const MatrixReport report = measured(matrix, route.options);
         ASSERT_GT(Planted::count(), 0) << report.method;
-        ASSERT_EQ(report.status, measure::Status::kMeasured);
+        ASSERT_EQ(report.status, MatrixStatus::kMeasured);
         // Whatever is reported, the error holds.
         EXPECT_LE(worst_error(report, reference), report.sigma_error) << report.method;
         const bool is_said = report.reason.find("refutes the error") != std::string::npos;
         if (route.outcome == Outcome::kTakenOver) {
           EXPECT_FALSE(is_said) << report.reason;
           EXPECT_NE(report.method, sound.method);
-          EXPECT_EQ(report.escalated, route.options.mode != Mode::kStrict);
+          EXPECT_EQ(report.escalated, route.options.mode != SpectrumMode::kStrict);
           EXPECT_LT(report.sigma_error, 1e-5 * reference[0]);
         } else {
           EXPECT_TRUE(is_said) << report.method << ", check_trace " << report.check_trace

@@ -2,9 +2,9 @@
 // takes from the start, and that it keeps the promise and its own error, against float64 LAPACK.
 #include "planted_faults.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>
@@ -17,15 +17,13 @@
 namespace vindex::test::precision_route_test {
 namespace {
 
-using measure::MatrixReport;
-
 constexpr std::int64_t kP = 544;
 
-MatrixReport measured(const FloatMatrix& matrix, const measure::MeasureOptions& options = {}) {
-  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitWish::kNone);
-  const auto input = measure::make_memory_input(
-      decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
-  measure::MatrixInput* const batch[] = {input.get()};
+MatrixReport measured(const FloatMatrix& matrix, const MeasureOptions& options = {}) {
+  const auto backend = cpu::make_cpu_backend(1, "", cpu::MatrixUnitPreference::kNone);
+  const auto input =
+      make_memory_input(decode::float32_view(matrix.values.data(), matrix.rows, matrix.cols));
+  MatrixInput* const batch[] = {input.get()};
   std::vector<MatrixReport> out(1);
   backend->measure(batch, options, 0, out);
   return out[0];
@@ -35,7 +33,7 @@ MatrixReport measured(const FloatMatrix& matrix, const measure::MeasureOptions& 
 MatrixReport expect_promise(const FloatMatrix& matrix, const std::string& method) {
   const std::vector<double> reference = reference_singular_values(matrix);
   const MatrixReport report = measured(matrix);
-  EXPECT_EQ(report.status, measure::Status::kMeasured) << report.reason;
+  EXPECT_EQ(report.status, MatrixStatus::kMeasured) << report.reason;
   EXPECT_EQ(report.method, method);
   EXPECT_FALSE(report.escalated);
   EXPECT_EQ(report.sigma.size(), reference.size());
@@ -77,25 +75,25 @@ TEST(PrecisionRoute, AClusterFarBelowOneValueIsSummedInFloat64) {
 }
 
 TEST(PrecisionRoute, AFallBeyondFloat64GoesToQrAsStrictDoes) {
-  const auto grams_of = [](const FloatMatrix& matrix, measure::Mode mode,
+  const auto grams_of = [](const FloatMatrix& matrix, SpectrumMode mode,
                            const std::string& method) {
     SCOPED_TRACE(matrix.rows);
     using cpu::planted_faults::Planted;
     const Planted counted(cpu::planted_faults::Stage::kValues, cpu::planted_faults::Fault::kNone);
-    measure::MeasureOptions options;
+    MeasureOptions options;
     options.mode = mode;
     const MatrixReport report = measured(matrix, options);
     EXPECT_EQ(report.method, method);
-    EXPECT_EQ(report.escalated, mode == measure::Mode::kDefault);
+    EXPECT_EQ(report.escalated, mode == SpectrumMode::kDefault);
     return Planted::count();
   };
   for (const std::int64_t rows : {kP, 2 * kP}) {
     // One Gram matrix, as long as float64 is what the first rows ask for.
     const FloatMatrix beyond =
         with_law(rows, kP, [](double share, double) { return std::pow(1e-8, share); });
-    EXPECT_EQ(grams_of(beyond, measure::Mode::kStrict, "qr+bidiag64+cpu"), 1);
-    EXPECT_EQ(grams_of(beyond, measure::Mode::kDefault, "qr+bidiag64+cpu"), 1);
-    EXPECT_EQ(measured(beyond).sigma, measured(beyond, {.mode = measure::Mode::kStrict}).sigma);
+    EXPECT_EQ(grams_of(beyond, SpectrumMode::kStrict, "qr+bidiag64+cpu"), 1);
+    EXPECT_EQ(grams_of(beyond, SpectrumMode::kDefault, "qr+bidiag64+cpu"), 1);
+    EXPECT_EQ(measured(beyond).sigma, measured(beyond, {.mode = SpectrumMode::kStrict}).sigma);
   }
 }
 

@@ -2,12 +2,12 @@
 // round, for spectra that are known.
 #include "cpu/plan/precision.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>
@@ -256,7 +256,7 @@ TEST(FormGram, SaysWhatItSawOfLinesAndOfSumsOfOneSign) {
     const FloatMatrix stored = is_turned ? test::transposed(matrix) : matrix;
     const decode::EncodedMatrix view =
         decode::float32_view(stored.values.data(), stored.rows, stored.cols);
-    const auto input = measure::make_memory_input(view);
+    const auto input = make_memory_input(view);
     const SvdPlan plan = plan_svd({.rows = stored.rows,
                                    .cols = stored.cols,
                                    .encoding = view.encoding,

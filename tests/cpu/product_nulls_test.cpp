@@ -9,13 +9,13 @@
 namespace vindex::cpu::product_nulls_test {
 namespace {
 
-constexpr measure::Metric kCompared[] = {
-    measure::Metric::kRank90,          measure::Metric::kRank95,
-    measure::Metric::kRank99,          measure::Metric::kParticipationRatio,
-    measure::Metric::kEffectiveRank,   measure::Metric::kEffectiveRankSigma,
-    measure::Metric::kSpectralEntropy, measure::Metric::kHillAlpha,
-    measure::Metric::kTraceLog,        measure::Metric::kGini,
-    measure::Metric::kConditionNumber, measure::Metric::kStableRank};
+constexpr statistics::Metric kCompared[] = {
+    statistics::Metric::kRank90,          statistics::Metric::kRank95,
+    statistics::Metric::kRank99,          statistics::Metric::kParticipationRatio,
+    statistics::Metric::kEffectiveRank,   statistics::Metric::kEffectiveRankSigma,
+    statistics::Metric::kSpectralEntropy, statistics::Metric::kHillAlpha,
+    statistics::Metric::kTraceLog,        statistics::Metric::kGini,
+    statistics::Metric::kConditionNumber, statistics::Metric::kStableRank};
 
 struct Mean {
   double sum = 0.0, squares = 0.0;
@@ -33,58 +33,60 @@ TEST(ProductNullTest, AgreesWithWholeMatricesOfNoise) {
   std::mt19937_64 random(11);
   for (const std::vector<std::int64_t>& sides : std::vector<std::vector<std::int64_t>>{
            {96, 16, 64}, {48, 32, 40}, {20, 64, 90}, {90, 40, 24, 30, 70}, {60, 48, 18}}) {
-    const measure::MetricValues null = product_null_metrics(sides);
+    const statistics::MetricValues null = product_null_metrics(sides);
     constexpr int kDraws = 400;
-    std::vector<Mean> var(measure::kVarAtK.size()), scalar(measure::kMetricCount);
+    std::vector<Mean> var(kVarAtK.size()), scalar(statistics::kMetricCount);
     for (int draw = 0; draw < kDraws; ++draw) {
       // The product itself, formed and taken as one factor.
       const std::vector<Factor> product = {formed(noise_chain(sides, random))};
       const std::int64_t rank = product_rank(sides);
-      measure::MatrixReport report = product_spectrum(pointers(product), 1.0);
+      MatrixReport report = product_spectrum(pointers(product), 1.0);
       report.sigma.resize(static_cast<std::size_t>(rank));
       std::string unused;
-      const measure::MetricValues values =
+      const statistics::MetricValues values =
           derive_product_metrics(sides.front(), sides.back(), rank, report, unused);
-      for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+      for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
         var[i].add(values.var_at_k[i]);
       }
-      for (const measure::Metric metric : kCompared) {
+      for (const statistics::Metric metric : kCompared) {
         scalar[static_cast<std::size_t>(metric)].add(values[metric]);
       }
     }
-    EXPECT_GT(null[measure::Metric::kStableRank], 1.0 / null.var_at_k[0])
+    EXPECT_GT(null[statistics::Metric::kStableRank], 1.0 / null.var_at_k[0])
         << "the mean of the metric, not the metric of a mean";
     // stable_rank is 1/var_at_1: over the same draws the product of both means exceeds 1 by their
     // scatter alone, which 400 draws know to about a tenth. It tells the two means apart where
     // either of them alone does not.
     const double excess =
-        scalar[static_cast<std::size_t>(measure::Metric::kStableRank)].mean() * var[0].mean() - 1.0;
-    EXPECT_NEAR(null[measure::Metric::kStableRank] * null.var_at_k[0] - 1.0, excess, 0.4 * excess)
+        scalar[static_cast<std::size_t>(statistics::Metric::kStableRank)].mean() * var[0].mean() -
+        1.0;
+    EXPECT_NEAR(null[statistics::Metric::kStableRank] * null.var_at_k[0] - 1.0, excess,
+                0.4 * excess)
         << sides[0] << "x" << sides[1];
-    for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+    for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
       EXPECT_NEAR(null.var_at_k[i], var[i].mean(),
                   0.003 * var[i].mean() + 4.0 * var[i].error() + 1e-12)
-          << sides[0] << "x" << sides[1] << " k = " << measure::kVarAtK[i];
+          << sides[0] << "x" << sides[1] << " k = " << kVarAtK[i];
     }
-    for (const measure::Metric metric : kCompared) {
+    for (const statistics::Metric metric : kCompared) {
       const Mean& mean = scalar[static_cast<std::size_t>(metric)];
       EXPECT_NEAR(null[metric], mean.mean(), 0.003 * std::abs(mean.mean()) + 4.0 * mean.error())
           << sides[0] << "x" << sides[1] << " "
-          << measure::metric_rows()[static_cast<std::size_t>(metric)].name;
+          << statistics::metric_rows()[static_cast<std::size_t>(metric)].name;
     }
-    EXPECT_EQ(null[measure::Metric::kNumericalRank], static_cast<double>(product_rank(sides)));
-    EXPECT_TRUE(std::isnan(null[measure::Metric::kSpectralNorm]));
+    EXPECT_EQ(null[statistics::Metric::kNumericalRank], static_cast<double>(product_rank(sides)));
+    EXPECT_TRUE(std::isnan(null[statistics::Metric::kSpectralNorm]));
   }
 }
 
 // A long chain of wide factors adds nothing: the wide factor's triangle is near to a multiple of
 // the identity.
 TEST(ProductNullTest, AWideFactorLeavesTheOtherOnesLaw) {
-  const measure::MetricValues product =
+  const statistics::MetricValues product =
       product_null_metrics(std::vector<std::int64_t>{100'000'000, 48, 96});
-  const measure::MetricValues single = product_null_metrics(std::vector<std::int64_t>{48, 96});
-  EXPECT_NEAR(product[measure::Metric::kEffectiveRank], single[measure::Metric::kEffectiveRank],
-              0.02);
+  const statistics::MetricValues single = product_null_metrics(std::vector<std::int64_t>{48, 96});
+  EXPECT_NEAR(product[statistics::Metric::kEffectiveRank],
+              single[statistics::Metric::kEffectiveRank], 0.02);
   EXPECT_NEAR(product.var_at_k[0], single.var_at_k[0], 0.001);
 }
 
@@ -109,16 +111,16 @@ TEST(ProductNullTest, IsTheSameEveryTimeAndInEitherDirection) {
 }
 
 TEST(ProductNullTest, RankOneIsExact) {
-  const measure::MetricValues null = product_null_metrics(std::vector<std::int64_t>{7, 1, 9});
+  const statistics::MetricValues null = product_null_metrics(std::vector<std::int64_t>{7, 1, 9});
   EXPECT_EQ(null.var_at_k[0], 1.0);
-  EXPECT_NEAR(null[measure::Metric::kStableRank], 1.0, 1e-12);
-  EXPECT_TRUE(std::isnan(null[measure::Metric::kHillAlpha]));
+  EXPECT_NEAR(null[statistics::Metric::kStableRank], 1.0, 1e-12);
+  EXPECT_TRUE(std::isnan(null[statistics::Metric::kHillAlpha]));
 }
 
 TEST(ProductNullTest, NoConditionNumberWhereASecondSideIsTheLeast) {
-  const measure::MetricValues null = product_null_metrics(std::vector<std::int64_t>{16, 16, 40});
-  EXPECT_TRUE(std::isnan(null[measure::Metric::kConditionNumber]));
-  EXPECT_FALSE(std::isnan(null[measure::Metric::kEffectiveRank]));
+  const statistics::MetricValues null = product_null_metrics(std::vector<std::int64_t>{16, 16, 40});
+  EXPECT_TRUE(std::isnan(null[statistics::Metric::kConditionNumber]));
+  EXPECT_FALSE(std::isnan(null[statistics::Metric::kEffectiveRank]));
 }
 
 }  // namespace

@@ -11,12 +11,12 @@
 namespace vindex::cpu::product_spectrum_test {
 namespace {
 
-measure::MatrixReport measured(const std::vector<Factor>& chain, double scale = 1.0) {
+MatrixReport measured(const std::vector<Factor>& chain, double scale = 1.0) {
   return product_spectrum(pointers(chain), scale);
 }
 
 TEST(ProductSpectrumTest, AnOuterProductHasOneValue) {
-  const measure::MatrixReport report = measured({{2, 1, {3, 4}}, {1, 3, {5, 12, 0}}}, -2.0);
+  const MatrixReport report = measured({{2, 1, {3, 4}}, {1, 3, {5, 12, 0}}}, -2.0);
   ASSERT_EQ(report.sigma.size(), 1U);
   EXPECT_NEAR(report.sigma[0], 2.0 * 5.0 * 13.0, 1e-12);
   EXPECT_NEAR(report.moments.sum_squares, 130.0 * 130.0, 1e-8);
@@ -26,7 +26,7 @@ TEST(ProductSpectrumTest, AnOuterProductHasOneValue) {
 TEST(ProductSpectrumTest, OrthogonalFactorsMultiplyTheirValues) {
   const Factor a{5, 3, {3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}};
   const Factor b{3, 4, {1, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 9}};
-  const measure::MatrixReport report = measured({a, b});
+  const MatrixReport report = measured({a, b});
   ASSERT_EQ(report.sigma.size(), 3U);
   EXPECT_NEAR(report.sigma[0], 9.0, 1e-14);
   EXPECT_NEAR(report.sigma[1], 8.0, 1e-14);
@@ -57,8 +57,8 @@ TEST(ProductSpectrumTest, AgreesWithLapackOnTheProduct) {
         row[2] *= 1e-9;
       }
     }
-    const measure::MatrixReport report = measured(chain, 0.5);
-    ASSERT_EQ(report.status, measure::Status::kMeasured);
+    const MatrixReport report = measured(chain, 0.5);
+    ASSERT_EQ(report.status, MatrixStatus::kMeasured);
     const std::int64_t rank = product_rank(sides);
     ASSERT_EQ(report.sigma.size(), static_cast<std::size_t>(rank));
     const Factor product = formed(chain);
@@ -75,7 +75,7 @@ TEST(ProductSpectrumTest, AgreesWithLapackOnTheProduct) {
     std::vector<Factor> reduced = chain;
     reduced.front() = reduced_left(reduced.front());
     reduced.back() = reduced_right(std::move(reduced.back()));
-    const measure::MatrixReport again = measured(reduced, 0.5);
+    const MatrixReport again = measured(reduced, 0.5);
     for (std::size_t i = 0; i < report.sigma.size(); ++i) {
       EXPECT_NEAR(again.sigma[i], report.sigma[i], allowed);
     }
@@ -103,8 +103,8 @@ TEST(ProductSpectrumTest, TheErrorIsThatOfFactorsThatCancel) {
   }
   const Factor product = formed({noise[0], difference});
   const auto expected = testing::singular_values(product.values, product.rows, product.cols);
-  const measure::MatrixReport report = measured({a, b});
-  ASSERT_EQ(report.status, measure::Status::kMeasured);
+  const MatrixReport report = measured({a, b});
+  ASSERT_EQ(report.status, MatrixStatus::kMeasured);
   EXPECT_GT(report.sigma_error, 1e-8 * expected[0]);
   for (std::size_t i = 0; i < report.sigma.size(); ++i) {
     EXPECT_NEAR(report.sigma[i], i < kHalf ? expected[i] : 0.0, report.sigma_error) << i;
@@ -112,40 +112,40 @@ TEST(ProductSpectrumTest, TheErrorIsThatOfFactorsThatCancel) {
 }
 
 TEST(ProductSpectrumTest, WhatHasNoSpectrumSaysSo) {
-  const measure::MatrixReport zero = measured({{3, 2, {1, 2, 3, 4, 5, 6}}, {2, 2, {0, 0, 0, 0}}});
-  EXPECT_EQ(zero.status, measure::Status::kMeasured);
+  const MatrixReport zero = measured({{3, 2, {1, 2, 3, 4, 5, 6}}, {2, 2, {0, 0, 0, 0}}});
+  EXPECT_EQ(zero.status, MatrixStatus::kMeasured);
   std::string reason;
-  const measure::MetricValues values = derive_product_metrics(3, 2, 2, zero, reason);
+  const statistics::MetricValues values = derive_product_metrics(3, 2, 2, zero, reason);
   EXPECT_EQ(reason.substr(0, 11), "zero matrix");
-  EXPECT_EQ(values[measure::Metric::kSpectralNorm], 0.0);
-  EXPECT_TRUE(std::isnan(values[measure::Metric::kStableRank]));
+  EXPECT_EQ(values[statistics::Metric::kSpectralNorm], 0.0);
+  EXPECT_TRUE(std::isnan(values[statistics::Metric::kStableRank]));
 
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(measured({{2, 1, {1, nan}}, {1, 2, {1, 1}}}).status, measure::Status::kNotFinite);
-  EXPECT_EQ(measured({{2, 1, {1e200, 1}}, {1, 2, {1e200, 1}}}).status, measure::Status::kNotFinite);
+  EXPECT_EQ(measured({{2, 1, {1, nan}}, {1, 2, {1, 1}}}).status, MatrixStatus::kNotFinite);
+  EXPECT_EQ(measured({{2, 1, {1e200, 1}}, {1, 2, {1e200, 1}}}).status, MatrixStatus::kNotFinite);
 }
 
 TEST(ProductMetricsTest, AreOverTheValuesThatMayDifferFromZero) {
   std::mt19937_64 random(4);
   const std::vector<Factor> chain = noise_chain({90, 12, 50}, random);
-  const measure::MatrixReport report = measured(chain);
+  const MatrixReport report = measured(chain);
   std::string reason;
-  const measure::MetricValues values = derive_product_metrics(90, 50, 12, report, reason);
-  EXPECT_EQ(values[measure::Metric::kNumericalRank], 12.0);
+  const statistics::MetricValues values = derive_product_metrics(90, 50, 12, report, reason);
+  EXPECT_EQ(values[statistics::Metric::kNumericalRank], 12.0);
   EXPECT_EQ(values.var_at_k[4], 1.0);  // k = 16
   EXPECT_LT(values.var_at_k[3], 1.0);  // k = 8
-  EXPECT_NEAR(values[measure::Metric::kConditionNumber], report.sigma.front() / report.sigma.back(),
-              1e-9);
-  EXPECT_LE(values[measure::Metric::kEffectiveRank], 12.0);
-  EXPECT_TRUE(std::isnan(values[measure::Metric::kMpScale]));
-  EXPECT_TRUE(std::isnan(values[measure::Metric::kMpKs]));
+  EXPECT_NEAR(values[statistics::Metric::kConditionNumber],
+              report.sigma.front() / report.sigma.back(), 1e-9);
+  EXPECT_LE(values[statistics::Metric::kEffectiveRank], 12.0);
+  EXPECT_TRUE(std::isnan(values[statistics::Metric::kMpScale]));
+  EXPECT_TRUE(std::isnan(values[statistics::Metric::kMpKs]));
   EXPECT_NE(reason.find("no Marchenko-Pastur bulk"), std::string::npos);
   const Factor product = formed(chain);
   double sum_squares = 0.0;
   for (const double value : product.values) {
     sum_squares += value * value;
   }
-  EXPECT_NEAR(values[measure::Metric::kFrobeniusNorm], std::sqrt(sum_squares),
+  EXPECT_NEAR(values[statistics::Metric::kFrobeniusNorm], std::sqrt(sum_squares),
               1e-12 * std::sqrt(sum_squares));
 }
 

@@ -142,7 +142,7 @@ std::vector<Way> ways() {
   if (best_simd_level() >= SimdLevel::kAvx512Bf16) {
     all.push_back({SimdLevel::kAvx512Bf16, nullptr, "avx512bf16"});
   }
-  if (choose_matrix_unit(matrix_unit_facts(), MatrixUnitWish::kBest).is_used) {
+  if (choose_matrix_unit(matrix_unit_facts(), MatrixUnitPreference::kBest).is_used) {
     all.push_back({best_simd_level(), amx_tile_product(), "amx"});
   }
   return all;

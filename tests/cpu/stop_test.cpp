@@ -1,15 +1,15 @@
 // How often the CPU back end looks for a stop. The linker leads every look here (--wrap), so that
 // they are counted and the stop comes at a chosen one: no test depends on time.
 
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/steps/steps.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/forward/cpu_forward.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -51,12 +51,12 @@ std::vector<float> weights(std::int64_t rows, std::int64_t cols) {
   return out;
 }
 
-measure::MatrixReport measured(const std::vector<float>& values, std::int64_t rows,
-                               std::int64_t cols, const measure::MeasureOptions& options) {
+MatrixReport measured(const std::vector<float>& values, std::int64_t rows, std::int64_t cols,
+                      const MeasureOptions& options) {
   const auto backend = make_cpu_backend(1);
-  const auto input = measure::make_memory_input(decode::float32_view(values.data(), rows, cols));
-  measure::MatrixInput* const batch[] = {input.get()};
-  measure::MatrixReport report;
+  const auto input = make_memory_input(decode::float32_view(values.data(), rows, cols));
+  MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
   backend->measure(batch, options, 0, {&report, 1});
   return report;
 }
@@ -151,7 +151,7 @@ TEST_F(StopTest, EveryPassLooksAtEveryChunk) {
   constexpr std::int64_t kCols = 160;
   const std::vector<float> values = weights(kRows, kCols);
   for (const char* const route : {"auto", "library", "qr"}) {
-    const measure::MeasureOptions options = {.mode = measure::Mode::kStrict, .svd_route = route};
+    const MeasureOptions options = {.mode = SpectrumMode::kStrict, .svd_route = route};
     looks = 0;
     (void)measured(values, kRows, kCols, options);
     EXPECT_GE(looks, kRows / 256) << route;
@@ -167,8 +167,8 @@ TEST_F(StopTest, AStopAtAnyLookEndsTheCallAndNothingRemembersIt) {
   constexpr std::int64_t kRows = 600;
   constexpr std::int64_t kCols = 144;
   const std::vector<float> values = weights(kRows, kCols);
-  const measure::MeasureOptions options = {.sign_flip_draws = 1, .vectors = 3};
-  const measure::MatrixReport whole = measured(values, kRows, kCols, options);
+  const MeasureOptions options = {.sign_flip_draws = 1, .vectors = 3};
+  const MatrixReport whole = measured(values, kRows, kCols, options);
   const std::int64_t all = looks;
   ASSERT_GT(all, 50);
   for (std::int64_t at = 1; at <= all; at += 7) {
@@ -186,7 +186,7 @@ TEST_F(StopTest, ProductsOfAForwardPassLookAtEveryChunk) {
   const std::vector<float> values = weights(kRows, kCols);
   const std::vector<float> x = weights(kTokens, kCols);
   std::vector<float> y(kTokens * kRows);
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), kRows, kCols));
+  const auto weight = make_memory_input(decode::float32_view(values.data(), kRows, kCols));
   const auto backend = make_cpu_forward(1);
   const auto multiply = [&] {
     backend->linear({.x = x.data(),

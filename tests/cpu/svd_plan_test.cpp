@@ -39,16 +39,16 @@ TEST(SvdPlan, CutsTheLongSideAtBlocks) {
 
 TEST(SvdPlan, ModeAndRouteDecide) {
   const auto encoding = decode::plain_encoding(decode::ElementType::kF32);
-  const auto route = [&](Mode mode, const char* wanted) {
+  const auto route = [&](SpectrumMode mode, const char* wanted) {
     MeasureOptions options;
     options.mode = mode;
     options.svd_route = wanted;
     return plan_svd({.rows = 50, .cols = 20, .encoding = &encoding, .options = options}).route;
   };
-  EXPECT_EQ(route(Mode::kDefault, "auto"), SvdRoute::kGram32);
-  EXPECT_EQ(route(Mode::kStrict, "library"), SvdRoute::kGram64);
-  EXPECT_EQ(route(Mode::kDefault, "qr"), SvdRoute::kQr);
-  EXPECT_THROW(route(Mode::kDefault, "bogus"), UsageError);
+  EXPECT_EQ(route(SpectrumMode::kDefault, "auto"), SvdRoute::kGram32);
+  EXPECT_EQ(route(SpectrumMode::kStrict, "library"), SvdRoute::kGram64);
+  EXPECT_EQ(route(SpectrumMode::kDefault, "qr"), SvdRoute::kQr);
+  EXPECT_THROW(route(SpectrumMode::kDefault, "bogus"), UsageError);
 }
 
 TEST(SvdPlan, NeverExceedsItsLimitAndKeepsChunksAlike) {

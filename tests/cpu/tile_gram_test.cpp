@@ -26,7 +26,9 @@ namespace {
 using test::emulated_tile_product;
 using test::EmulatedTiles;
 
-bool has_unit() { return choose_matrix_unit(matrix_unit_facts(), MatrixUnitWish::kBest).is_used; }
+bool has_unit() {
+  return choose_matrix_unit(matrix_unit_facts(), MatrixUnitPreference::kBest).is_used;
+}
 
 TEST(MatrixUnit, IsUsedOnlyWhereEverythingGrantsIt) {
   const MatrixUnitFacts all = {.has_tiles = true,
@@ -34,22 +36,23 @@ TEST(MatrixUnit, IsUsedOnlyWhereEverythingGrantsIt) {
                                .has_avx512 = true,
                                .saves_tiles = true,
                                .is_permitted = true};
-  EXPECT_TRUE(choose_matrix_unit(all, MatrixUnitWish::kBest).is_used);
-  EXPECT_FALSE(choose_matrix_unit(all, MatrixUnitWish::kNone).is_used);
-  EXPECT_EQ(choose_matrix_unit(all, MatrixUnitWish::kNone).note, "");
-  EXPECT_EQ(choose_matrix_unit({}, MatrixUnitWish::kBest).note, "");
+  EXPECT_TRUE(choose_matrix_unit(all, MatrixUnitPreference::kBest).is_used);
+  EXPECT_FALSE(choose_matrix_unit(all, MatrixUnitPreference::kNone).is_used);
+  EXPECT_EQ(choose_matrix_unit(all, MatrixUnitPreference::kNone).note, "");
+  EXPECT_EQ(choose_matrix_unit({}, MatrixUnitPreference::kBest).note, "");
   for (bool MatrixUnitFacts::*missing :
        {&MatrixUnitFacts::has_tiles, &MatrixUnitFacts::has_bfloat16, &MatrixUnitFacts::has_avx512,
         &MatrixUnitFacts::saves_tiles, &MatrixUnitFacts::is_permitted}) {
     MatrixUnitFacts facts = all;
     facts.*missing = false;
-    EXPECT_FALSE(choose_matrix_unit(facts, MatrixUnitWish::kBest).is_used);
+    EXPECT_FALSE(choose_matrix_unit(facts, MatrixUnitPreference::kBest).is_used);
   }
   MatrixUnitFacts refused = all;
   refused.is_permitted = false;
   refused.refusal = "Operation not permitted";
-  EXPECT_NE(choose_matrix_unit(refused, MatrixUnitWish::kBest).note.find("Operation not permitted"),
-            std::string::npos);
+  EXPECT_NE(
+      choose_matrix_unit(refused, MatrixUnitPreference::kBest).note.find("Operation not permitted"),
+      std::string::npos);
 }
 
 TEST(MatrixUnit, TheFactsOfThisMachineAgreeWithEachOther) {
@@ -193,7 +196,7 @@ std::int64_t products_for(decode::ElementType type, int bits, std::int64_t rows,
   const auto gram_by = [&](TileProduct tiles) {
     const std::int64_t n = std::min(rows, cols);
     std::vector<float> gram(static_cast<std::size_t>(n * n));
-    const auto input = measure::make_memory_input(matrix);
+    const auto input = make_memory_input(matrix);
     const SvdPlan plan = plan_svd(
         {.rows = rows, .cols = cols, .encoding = &encoding, .options = {}, .tiles = tiles});
     Workspace workspace(plan.workspace_bytes);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "decode/decode_matrix.hpp"
-#include "decode/encoded_sample.hpp"
+#include "decode/encode/encoded_sample.hpp"
 #include "decode/encoding_table.hpp"
 #include "decode/visit_encoding.hpp"
 

@@ -3,7 +3,7 @@
 #include "conformance_files.hpp"
 #include "decode_support.hpp"
 
-#include "decode/encode.hpp"
+#include "decode/encode/encode.hpp"
 
 #include <gtest/gtest.h>
 

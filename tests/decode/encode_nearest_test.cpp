@@ -4,7 +4,7 @@
 #include "decode_support.hpp"
 #include "rewrite_support.hpp"
 
-#include "decode/float_formats.hpp"
+#include "decode/formats/float_formats.hpp"
 
 #include <gtest/gtest.h>
 

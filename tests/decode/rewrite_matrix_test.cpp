@@ -1,4 +1,4 @@
-#include "decode/rewrite_matrix.hpp"
+#include "decode/encode/rewrite_matrix.hpp"
 
 #include "conformance_files.hpp"
 #include "decode_support.hpp"

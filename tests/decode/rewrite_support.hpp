@@ -1,7 +1,7 @@
 // Owns what the tests of rewriting share: weights, encodings with scales, a matrix written anew.
 #pragma once
 
-#include "decode/rewrite_matrix.hpp"
+#include "decode/encode/rewrite_matrix.hpp"
 #include "tests/support/encoded_weights.hpp"
 
 #include <algorithm>

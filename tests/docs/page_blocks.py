@@ -7,7 +7,7 @@ A marker is an HTML comment of its own before a block; it is not shown. Of a blo
     <!-- run: exit 65 -->                           ... and ends with this code
     <!-- not run: needs Slurm -->                   never executed, and why
     <!-- run by tests/python/recipes_test.py -->    another test executes it
-    <!-- from host/decode/ternary_blocks.hpp -->    not executed: a part of this file
+    <!-- from host/decode/formats/ternary_blocks.hpp -->    not executed: a part of this file
 
 `<!-- blocks: ... -->` or `<!-- python blocks: ... -->` says the same of every later block of the page that has no marker of its
 own. `<!-- before: ... -->` has commands of one or several lines that make what the page takes as given. Of an output:

@@ -5,8 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-extern "C" vindex::measure::Backend* vindex_make_cuda_backend(std::int32_t device,
-                                                              std::string* why);
+extern "C" Backend* vindex_make_cuda_backend(std::int32_t device, std::string* why);
 
 namespace vindex::test {
 
@@ -15,17 +14,17 @@ namespace {
 [[maybe_unused]] const std::int64_t kSmallTrials = kernels::trial_order = 161;
 }  // namespace
 
-std::unique_ptr<measure::Backend> make_emulated_cuda_backend() {
+std::unique_ptr<Backend> make_emulated_cuda_backend() {
   std::string why;
-  std::unique_ptr<measure::Backend> backend(vindex_make_cuda_backend(0, &why));
+  std::unique_ptr<Backend> backend(vindex_make_cuda_backend(0, &why));
   if (backend == nullptr) {
     throw std::logic_error("the emulated device was refused: " + why);
   }
   return backend;
 }
 
-std::shared_ptr<measure::Backend> emulated_cuda_backend() {
-  static const std::shared_ptr<measure::Backend> kBackend = make_emulated_cuda_backend();
+std::shared_ptr<Backend> emulated_cuda_backend() {
+  static const std::shared_ptr<Backend> kBackend = make_emulated_cuda_backend();
   return kBackend;
 }
 

@@ -2,8 +2,8 @@
 // what `vindex decode` makes of them.
 #pragma once
 
+#include "commands/decode/decode_tensor.hpp"
 #include "decode/element_type.hpp"
-#include "jobs/decode/decode_tensor.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs::testing {
+namespace vindex::commands::testing {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -98,4 +98,4 @@ class ModelFolder {
   vindex::testing::TemporaryFolder folder_;
 };
 
-}  // namespace vindex::jobs::testing
+}  // namespace vindex::commands::testing

@@ -2,7 +2,7 @@
 // size that the format says, so that a read beyond them is seen.
 #pragma once
 
-#include "decode/encoded_sample.hpp"
+#include "decode/encode/encoded_sample.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Any bytes as JSON: what is accepted here, an independent parser accepts too.
-#include "core/json.hpp"
+#include "core/json/json.hpp"
 #include <vindex/error.hpp>
 
 #include <nlohmann/json.hpp>

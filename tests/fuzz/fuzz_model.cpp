@@ -6,7 +6,7 @@
 
 #include "decode/encoding.hpp"
 #include "model/model_index.hpp"
-#include "model/product.hpp"
+#include "model/products/product.hpp"
 #include <vindex/error.hpp>
 
 using namespace vindex;

@@ -1,5 +1,5 @@
 // Any bytes as a .npy file: refused by this project's error, or the array fills the file.
-#include "input/npy.hpp"
+#include "input/npy/npy.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

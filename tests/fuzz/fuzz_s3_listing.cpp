@@ -1,6 +1,6 @@
 // Any bytes as a page of ListObjectsV2: refused by its one error, or a page whose parts all came
 // out of them.
-#include "input/s3_listing.hpp"
+#include "input/s3/s3_listing.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

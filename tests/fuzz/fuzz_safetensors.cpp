@@ -1,5 +1,5 @@
 // Any bytes as a safetensors file: refused by this project's error, or the tensors tile the data.
-#include "input/safetensors.hpp"
+#include "input/safetensors/safetensors.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 #include "gguf/swapped_source.hpp"
 
 #include "decode/byte_order.hpp"
-#include "input/file_source.hpp"
+#include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 

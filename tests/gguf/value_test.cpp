@@ -1,7 +1,7 @@
 // Values of keys as bytes, texts and digests, from every container; where arrays first differ.
-#include "gguf/value.hpp"
+#include "gguf/values/value.hpp"
 
-#include "input/file_source.hpp"
+#include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 

@@ -1,7 +1,7 @@
 #include "gguf/writer.hpp"
 
 #include "gguf/header.hpp"
-#include "input/file_source.hpp"
+#include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"

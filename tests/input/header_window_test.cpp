@@ -2,7 +2,7 @@
 // reading one file after the other gives, errors included.
 #include "input/header_window.hpp"
 
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "gguf/read_header.hpp"
 #include "input/model_files.hpp"
 #include "tests/support/expect_error.hpp"

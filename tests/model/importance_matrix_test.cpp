@@ -1,5 +1,5 @@
 // Importance matrices in both formats, whom their entries belong to, and what of them is refused.
-#include "model/importance_matrix.hpp"
+#include "model/importance/importance_matrix.hpp"
 
 #include "model_fixture.hpp"
 

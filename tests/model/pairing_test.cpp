@@ -1,5 +1,5 @@
 // Which matrices of two models belong together, by hand.
-#include "model/pairing.hpp"
+#include "model/pairing/pairing.hpp"
 
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
 // What a selection that names nothing is answered with.
 #include "model_fixture.hpp"
 
-#include "model/selection.hpp"
+#include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "model/selection.hpp"
+#include "model/selection/selection.hpp"
 
 #include "model_fixture.hpp"
 

@@ -1,6 +1,6 @@
 // Entries of a vocabulary by their text, from tokenizer.json and from GGUF keys; hostile ones are
 // refused by name.
-#include "model/vocabulary.hpp"
+#include "model/vocabulary/vocabulary.hpp"
 
 #include "gguf/header.hpp"
 #include "tests/support/expect_error.hpp"

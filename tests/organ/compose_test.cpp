@@ -1,11 +1,11 @@
 // Files put together from tensors of others, read back with this project's reader.
-#include "organ/compose.hpp"
+#include "organ/assemble/compose.hpp"
 
 #include "core/digest.hpp"
-#include "core/process_name.hpp"
+#include "core/process/process_name.hpp"
 #include "input/model_files.hpp"
-#include "organ/gguf_source.hpp"
-#include "organ/provenance.hpp"
+#include "organ/extract/gguf_source.hpp"
+#include "organ/manifest/provenance.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"

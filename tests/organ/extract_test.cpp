@@ -1,12 +1,12 @@
 // Taking apart and putting together: the same bytes come back, and what an organ file is.
-#include "organ/extract.hpp"
+#include "organ/extract/extract.hpp"
 
 #include "organ_fixture.hpp"
 
 #include "core/digest.hpp"
 #include "input/model_files.hpp"
-#include "organ/assemble.hpp"
-#include "organ/gguf_source.hpp"
+#include "organ/assemble/assemble.hpp"
+#include "organ/extract/gguf_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

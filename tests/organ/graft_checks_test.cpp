@@ -1,5 +1,5 @@
 // What a graft is warned of: two models by hand that differ in one thing.
-#include "organ/graft.hpp"
+#include "organ/graft/graft.hpp"
 
 #include <gtest/gtest.h>
 

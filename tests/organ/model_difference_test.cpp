@@ -1,8 +1,8 @@
 // Two small models that differ in known ways; tensors beside each other, whole and sampled.
-#include "organ/model_difference.hpp"
+#include "organ/difference/model_difference.hpp"
 
-#include "decode/encode.hpp"
-#include "organ/tensor_pair.hpp"
+#include "decode/encode/encode.hpp"
+#include "organ/difference/tensor_pair.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/program.hpp"

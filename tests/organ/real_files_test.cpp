@@ -1,7 +1,7 @@
 // Real GGUF files: extracted and assembled they are the same bytes; older containers are
 // normalised.
-#include "organ/assemble.hpp"
-#include "organ/extract.hpp"
+#include "organ/assemble/assemble.hpp"
+#include "organ/extract/extract.hpp"
 #include "organ/verify.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,9 +1,9 @@
 // Recipes by hand: whose weights stand where afterwards, and what the keys say.
 #include "organ_fixture.hpp"
 
-#include "organ/assemble.hpp"
-#include "organ/extract.hpp"
-#include "organ/gguf_source.hpp"
+#include "organ/assemble/assemble.hpp"
+#include "organ/extract/extract.hpp"
+#include "organ/extract/gguf_source.hpp"
 #include "organ/verify.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

@@ -44,7 +44,7 @@ def blocks():
     with open(PAGE, encoding="utf-8") as page:
         section = page.read().split("\n## Read it\n")[1].split("\n## ")[0]
     found = re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    found = [block for block in found if block[0] != "cpp"]  # tests/results/query_test.cpp has what it does
+    found = [block for block in found if block[0] != "cpp"]  # tests/results/reading/query_test.cpp has what it does
     assert len(found) >= 10, len(found)
     assert {kind for kind, _ in found} == {"python", "sh"}
     return found

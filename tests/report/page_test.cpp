@@ -3,11 +3,11 @@
 #include "page_reader.hpp"
 
 #include "core/digest.hpp"
-#include "measure/metrics.hpp"
-#include "report/page_spectra.hpp"
-#include "report/page_values.hpp"
-#include "report/write_page.hpp"
-#include "results/query.hpp"
+#include "report/page/page_spectra.hpp"
+#include "report/page/page_values.hpp"
+#include "report/page/write_page.hpp"
+#include "results/reading/query.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/program.hpp"
@@ -77,11 +77,11 @@ TEST_F(Page, HasEveryNumberOfTheFile) {
     EXPECT_EQ(texts_of(rows.at("status"))[i], "measured");
     const auto shape = static_cast<std::size_t>(shapes[i]);
     EXPECT_EQ(main.at("shapes").at(shape), Document({matrix.rows, matrix.cols}));
-    const jobs::SpectrumNumbers wanted = sample_numbers(run, static_cast<std::int64_t>(i));
+    const commands::SpectrumNumbers wanted = sample_numbers(run, static_cast<std::int64_t>(i));
     const auto null = [&](const std::string& name) {
       return numbers_of(main.at("nulls").at(name)).at(shape);
     };
-    for (const measure::MetricRow& metric : measure::metric_rows()) {
+    for (const statistics::MetricRow& metric : statistics::metric_rows()) {
       const std::string name(metric.name);
       expect_same(metrics.at(name).at(i), wanted.values[metric.metric], name);
       EXPECT_EQ(main.at("nulls").contains(name), metric.has_null) << name;
@@ -89,8 +89,8 @@ TEST_F(Page, HasEveryNumberOfTheFile) {
         expect_same(null(name), wanted.nulls[metric.metric], name + "_null");
       }
     }
-    for (std::size_t k = 0; k < measure::kVarAtK.size(); ++k) {
-      const std::string name = "var_at_" + std::to_string(measure::kVarAtK[k]);
+    for (std::size_t k = 0; k < kVarAtK.size(); ++k) {
+      const std::string name = "var_at_" + std::to_string(kVarAtK[k]);
       expect_same(metrics.at(name).at(i), wanted.values.var_at_k[k], name);
       expect_same(null(name), wanted.nulls.var_at_k[k], name + "_null");
     }
@@ -197,7 +197,7 @@ TEST_F(Page, SaysWhatWasNotMeasured) {
   {
     const auto store = results::open_run_store(path, run, {}, false);
     results::ResultRow failed = sample_row(run, 0);
-    failed.status = measure::Status::kFailed;
+    failed.status = MatrixStatus::kFailed;
     failed.reason = "bytes of <b>bad</b> scales";
     failed.error_class = "65";
     failed.cells.clear();

@@ -1,5 +1,5 @@
 // How numbers and texts stand in a page: every value reads back as it was, within the bits given.
-#include "report/page_values.hpp"
+#include "report/page/page_values.hpp"
 
 #include "page_reader.hpp"
 

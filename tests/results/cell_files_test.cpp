@@ -3,10 +3,10 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
-#include "engine/routing_cells.hpp"
-#include "jobs/experts/experts_cells.hpp"
-#include "results/results_reader.hpp"
-#include "results/square_array.hpp"
+#include "commands/experts/experts_cells.hpp"
+#include "commands/token_tables/routing_cells.hpp"
+#include "results/hdf5/square_array.hpp"
+#include "results/reading/results_reader.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST_P(CellFiles, AStoppedRunGoesOn) {
     EXPECT_EQ(store->done(), (std::vector<bool>{true, false, true, false}));
     ResultRow failed;
     failed.index = 1;
-    failed.status = measure::Status::kFailed;
+    failed.status = MatrixStatus::kFailed;
     failed.reason = "a read error";
     failed.error_class = "74";
     store->add(failed);

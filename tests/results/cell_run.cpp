@@ -1,10 +1,10 @@
 #include "cell_run.hpp"
 
-#include "engine/activations_cells.hpp"
-#include "engine/routing_cells.hpp"
-#include "jobs/cka/cka_cells.hpp"
-#include "jobs/experts/experts_cells.hpp"
-#include "jobs/trace/trace_cells.hpp"
+#include "commands/cka/cka_cells.hpp"
+#include "commands/experts/experts_cells.hpp"
+#include "commands/token_tables/activations_cells.hpp"
+#include "commands/token_tables/routing_cells.hpp"
+#include "commands/trace/output/trace_cells.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -22,13 +22,13 @@ constexpr std::size_t kSide = kExperts;
 const CellTable& table_of(FileSchema schema) {
   switch (schema) {
     case FileSchema::kExperts:
-      return jobs::kExpertsTable;
+      return commands::kExpertsTable;
     case FileSchema::kCka:
-      return jobs::kCkaTable;
+      return commands::kCkaTable;
     case FileSchema::kActivations:
       return engine::kActivationsTable;
     case FileSchema::kTrace:
-      return jobs::kTraceTable;
+      return commands::kTraceTable;
     default:
       return engine::kRoutingTable;
   }
@@ -127,7 +127,7 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
   const CellTable& table = table_of(run.schema);
   ResultRow row;
   row.index = index;
-  row.status = measure::Status::kMeasured;
+  row.status = MatrixStatus::kMeasured;
   row.cells = empty_cells(table);
   for (std::size_t i = 0; i < table.cells.size(); ++i) {
     row.cells[i] = table.cells[i].integer || table.cells[i].range.min == 1.0
@@ -148,25 +148,26 @@ ResultRow cell_row(const RunDescription& run, std::int64_t index) {
     row.arrays[engine::routing_array("mean_weight")] = ArrayCell();
   }
   if (run.schema == FileSchema::kExperts) {
-    row.cells[jobs::experts_cell("experts")] = kExperts;
+    row.cells[commands::experts_cell("experts")] = kExperts;
   }
   if (run.schema == FileSchema::kActivations) {
     row.arrays[engine::activations_array("sparsity")] =
         ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
   }
   if (run.schema == FileSchema::kTrace) {
-    row.cells[jobs::trace_cell("pooled_prompts")] = kExperts;
-    row.cells[jobs::trace_cell("perplexity")] = std::exp(row.cells[jobs::trace_cell("loss")]);
-    row.arrays[jobs::trace_array("sparsity")] =
+    row.cells[commands::trace_cell("pooled_prompts")] = kExperts;
+    row.cells[commands::trace_cell("perplexity")] =
+        std::exp(row.cells[commands::trace_cell("loss")]);
+    row.arrays[commands::trace_array("sparsity")] =
         ArrayCell(std::vector<double>{0.01, 0.1, small(index, 5) + 0.3});
   }
   if (run.schema == FileSchema::kCka) {
-    std::vector<double>& cka = row.arrays[jobs::cka_array("cka")].doubles;
+    std::vector<double>& cka = row.arrays[commands::cka_array("cka")].doubles;
     for (std::size_t i = 0; i < cka.size(); ++i) {
       const double distance = std::abs(static_cast<double>(i) - static_cast<double>(index));
       cka[i] = 1.0 - 0.1 * distance;
-      row.arrays[jobs::cka_array("ci_low")].doubles[i] = cka[i] - 0.02;
-      row.arrays[jobs::cka_array("ci_high")].doubles[i] = std::min(1.0, cka[i] + 0.01);
+      row.arrays[commands::cka_array("ci_low")].doubles[i] = cka[i] - 0.02;
+      row.arrays[commands::cka_array("ci_high")].doubles[i] = std::min(1.0, cka[i] + 0.01);
     }
   }
   return row;

@@ -2,9 +2,9 @@
 // resume, workers, merge and checks.
 #include "sample_run.hpp"
 
-#include "report/export.hpp"
-#include "report/shown_spectra.hpp"
-#include "results/results_reader.hpp"
+#include "report/export/export.hpp"
+#include "report/text/shown_spectra.hpp"
+#include "results/reading/results_reader.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 
@@ -41,8 +41,9 @@ std::vector<std::string> content_of(const std::string& path) {
     std::ostringstream line;
     line.precision(17);
     line << model::table_name(row.table) << ' ' << row_key(row) << ' ' << row.bulk.row << ' '
-         << static_cast<int>(row.status) << ' ' << row.of_matrix << ' ' << jobs::var_at_k_of(row, 0)
-         << ' ' << jobs::spectrum_numbers(row.cells).moments[6] << ' ' << row.error_class;
+         << static_cast<int>(row.status) << ' ' << row.of_matrix << ' '
+         << commands::var_at_k_of(row, 0) << ' ' << commands::spectrum_numbers(row.cells).moments[6]
+         << ' ' << row.error_class;
     if (row.sigma_count > 0) {
       for (const double sigma : sigma_of(reader, row)) {
         line << ' ' << sigma;
@@ -79,7 +80,7 @@ TEST(DerivedRows, LieInATableOfTheirOwn) {
     ASSERT_LT(of, matrices.size());
     EXPECT_EQ(row_key(matrices[of]), row_key(weighted[i]));
     EXPECT_EQ(weighted[i].bulk.row, number);
-    EXPECT_EQ(jobs::spectrum_numbers(weighted[i].cells).values.var_at_k,
+    EXPECT_EQ(commands::spectrum_numbers(weighted[i].cells).values.var_at_k,
               sample_numbers(run, number).values.var_at_k);
     EXPECT_EQ(sigma_of(reader, weighted[i]), wanted.sigma);
     EXPECT_EQ(reader.read_vectors(number).right, wanted.vectors->right);
@@ -213,7 +214,7 @@ TEST(DerivedRows, FailuresAreTheirOwn) {
   measure_rows(*store, run, 0, 19);
   ResultRow failed;
   failed.index = 19;
-  failed.status = measure::Status::kFailed;
+  failed.status = MatrixStatus::kFailed;
   failed.reason = "the importance matrix is gone";
   failed.error_class = "74";
   store->add(std::move(failed));

@@ -1,6 +1,6 @@
 #include "sample_run.hpp"
 
-#include "measure/metrics.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>
 
@@ -90,7 +90,7 @@ RunDescription sample_run(const SampleOptions& options) {
     }
     std::vector<float> values = {1.0F, 2.0F, 4.0F, 8.0F, 16.0F};
     run.tensor_samples.back() = {.organ_class = "norm",
-                                 .angles = measure::sample_angles(values, true),
+                                 .angles = statistics::sample_angles(values, true),
                                  .missing = "a remark",
                                  .scales = {-0.5, 0.001, 0.25, 0.125, 0.0625, 0.5, 0.75},
                                  .scales_missing = "another"};
@@ -115,8 +115,8 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   const model::MatrixRecord& matrix = run.matrices.at(static_cast<std::size_t>(index));
   const std::int64_t p = std::min(matrix.rows, matrix.cols);
   const bool fast = run.mode == "fast";
-  measure::MatrixReport report;
-  report.status = measure::Status::kMeasured;
+  MatrixReport report;
+  report.status = MatrixStatus::kMeasured;
   const double decay = 0.2 + 0.01 * static_cast<double>(index % 29);
   double norm = 0.0;
   for (std::int64_t i = 0; i < p; ++i) {
@@ -140,11 +140,11 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
   row.index = index;
   row.status = report.status;
   row.method = report.method;
-  jobs::SpectrumNumbers numbers;
+  commands::SpectrumNumbers numbers;
   numbers.values =
-      measure::derive_metrics(matrix.rows, matrix.cols, report,
-                              fast ? measure::Mode::kFast : measure::Mode::kDefault, row.reason);
-  static measure::NullCache nulls;
+      statistics::derive_metrics(matrix.rows, matrix.cols, report,
+                                 fast ? SpectrumMode::kFast : SpectrumMode::kDefault, row.reason);
+  static statistics::NullCache nulls;
   numbers.nulls = nulls.of(matrix.rows, matrix.cols);
   row.sigma = report.sigma;
   numbers.set_moments(moments);
@@ -153,8 +153,8 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
     for (int i = 0; i < 50; ++i) {
       values.push_back(static_cast<float>(std::pow(i, 1.0 + 0.1 * static_cast<double>(index))));
     }
-    numbers.set_sample(measure::sample_angles(values, false));
-    measure::ScaleFigures scales = measure::scale_nulls(4096);
+    numbers.set_sample(statistics::sample_angles(values, false));
+    statistics::ScaleFigures scales = statistics::scale_nulls(4096);
     scales.z_modulus = 0.01 * static_cast<double>(index);
     scales.csci = -0.02 * static_cast<double>(index);
     numbers.set_scales(scales);
@@ -176,7 +176,7 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
     numbers.stable_rank_upper = 2.0;
   }
   if (run.vectors > 0) {
-    measure::SingularVectors& vectors = row.vectors.emplace();
+    SingularVectors& vectors = row.vectors.emplace();
     vectors.count = static_cast<std::int32_t>(std::min<std::int64_t>(run.vectors, p));
     const auto k = static_cast<std::size_t>(vectors.count);
     vectors.right.assign(k * static_cast<std::size_t>(matrix.cols),
@@ -186,12 +186,12 @@ ResultRow sample_row(const RunDescription& run, std::int64_t index) {
     vectors.residual.assign(k, 1e-6);
     vectors.gap.assign(k, 0.1);
   }
-  row.cells = jobs::spectra_cells(numbers);
+  row.cells = commands::spectra_cells(numbers);
   return row;
 }
 
-jobs::SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index) {
-  return jobs::spectrum_numbers(sample_row(run, index).cells);
+commands::SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index) {
+  return commands::spectrum_numbers(sample_row(run, index).cells);
 }
 
 TestFolder::TestFolder() {

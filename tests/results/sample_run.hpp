@@ -2,8 +2,8 @@
 // spectra, built by hand.
 #pragma once
 
-#include "jobs/spectra/spectra_cells.hpp"
-#include "results/run_store.hpp"
+#include "commands/spectra/spectra_cells.hpp"
+#include "results/parts/run_store.hpp"
 
 #include <cstdint>
 #include <string>
@@ -33,7 +33,7 @@ RunDescription weighted_run(const SampleOptions& options = {});
 /// moments that agree with it.
 ResultRow sample_row(const RunDescription& run, std::int64_t index);
 /// Its numbers.
-jobs::SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index);
+commands::SpectrumNumbers sample_numbers(const RunDescription& run, std::int64_t index);
 
 /// A folder of its own for one test, removed afterwards.
 class TestFolder {

@@ -3,7 +3,7 @@
 
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/encode.hpp"
+#include "decode/encode/encode.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Owns a byte source that misbehaves at the n-th read: it fails, or finds the file shorter.
 #pragma once
 
-#include "input/file_source.hpp"
+#include "input/local/file_source.hpp"
 #include <vindex/error.hpp>
 
 #include <atomic>

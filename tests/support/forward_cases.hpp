@@ -5,11 +5,11 @@
 
 #include "forward_reference.hpp"
 
+#include "backend/forward_backend.hpp"
 #include "core/integers.hpp"
-#include "decode/encode.hpp"
-#include "decode/encoded_sample.hpp"
+#include "decode/encode/encode.hpp"
+#include "decode/encode/encoded_sample.hpp"
 #include "decode/encoding_table.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ inline void fill_sample(std::span<std::uint8_t> bytes, decode::ElementType type,
 }
 
 /// A weight that comes slab by slab, and forgets the last one.
-class StreamedWeight final : public measure::MatrixInput {
+class StreamedWeight final : public MatrixInput {
  public:
   StreamedWeight(const decode::EncodedMatrix& matrix, bool transposed)
       : matrix_(matrix), transposed_(transposed) {}
@@ -110,7 +110,7 @@ inline void expect_near(const std::vector<float>& got, const std::vector<ExactVa
 }
 
 /// [tokens, count] of a call whose result is not set.
-inline std::vector<float> product_of(measure::ForwardBackend& backend, measure::LinearCall call) {
+inline std::vector<float> product_of(ForwardBackend& backend, LinearCall call) {
   std::vector<float> y(as_size(call.tokens * call.count), std::nanf(""));
   call.y = y.data();
   call.y_stride = call.count;
@@ -119,8 +119,7 @@ inline std::vector<float> product_of(measure::ForwardBackend& backend, measure::
 }
 
 /// [tokens, heads * value_dim] of a call whose result is not set.
-inline std::vector<float> attention_of(measure::ForwardBackend& backend,
-                                       measure::AttentionCall call) {
+inline std::vector<float> attention_of(ForwardBackend& backend, AttentionCall call) {
   std::vector<float> out(as_size(call.tokens * call.heads * call.value_dim), std::nanf(""));
   call.out = out.data();
   backend.attention(call, {});
@@ -128,7 +127,7 @@ inline std::vector<float> attention_of(measure::ForwardBackend& backend,
 }
 
 /// Every encoding, in memory and streamed, stored both ways, with and without a step.
-inline void expect_products_of_every_encoding(measure::ForwardBackend& backend) {
+inline void expect_products_of_every_encoding(ForwardBackend& backend) {
   std::mt19937 random(5);
   const auto fill = [&](std::span<std::uint8_t> bytes, decode::CompanionRole,
                         decode::ElementType type) { fill_sample(bytes, type, random); };
@@ -137,23 +136,23 @@ inline void expect_products_of_every_encoding(measure::ForwardBackend& backend) 
       const decode::EncodedSample sample(shape, 1, fill);
       for (const bool transposed : {false, true}) {
         SCOPED_TRACE(shape.encoding.label + (transposed ? " transposed" : ""));
-        const auto weight = measure::make_memory_input(sample.matrix(), transposed);
+        const auto weight = make_memory_input(sample.matrix(), transposed);
         const std::int64_t rows = transposed ? shape.cols : shape.rows;
         const std::int64_t cols = transposed ? shape.rows : shape.cols;
         for (const std::int64_t tokens : {1, 3, 21}) {
           for (const std::int64_t step : {1, 2}) {
             const std::vector<float> x = random_floats(tokens * cols, random);
-            const measure::LinearCall call{.x = x.data(),
-                                           .tokens = tokens,
-                                           .x_stride = cols,
-                                           .weight = weight.get(),
-                                           .first = step - 1,
-                                           .step = step,
-                                           .count = (rows - step + 1 + step - 1) / step};
+            const LinearCall call{.x = x.data(),
+                                  .tokens = tokens,
+                                  .x_stride = cols,
+                                  .weight = weight.get(),
+                                  .first = step - 1,
+                                  .step = step,
+                                  .count = (rows - step + 1 + step - 1) / step};
             const std::vector<ExactValue> wanted = exact_linear(call);
             expect_near(product_of(backend, call), wanted, kProductRounding);
             StreamedWeight streamed(sample.matrix(), transposed);
-            measure::LinearCall other = call;
+            LinearCall other = call;
             other.weight = &streamed;
             expect_near(product_of(backend, other), wanted, kProductRounding);
           }
@@ -165,7 +164,7 @@ inline void expect_products_of_every_encoding(measure::ForwardBackend& backend) 
 
 /// Calls `visit` with products of many shapes, and what they should give.
 inline void visit_products(
-    const std::function<void(const measure::LinearCall&, const std::vector<ExactValue>&)>& visit) {
+    const std::function<void(const LinearCall&, const std::vector<ExactValue>&)>& visit) {
   struct Shape {
     std::int64_t tokens, rows, cols, first, step, count;
   };
@@ -193,27 +192,27 @@ inline void visit_products(
       const std::vector<float> values = random_floats(shape.rows * shape.cols, random);
       const auto view = decode::float32_view(values.data(), transposed ? shape.cols : shape.rows,
                                              transposed ? shape.rows : shape.cols);
-      const auto weight = measure::make_memory_input(view, transposed);
+      const auto weight = make_memory_input(view, transposed);
       const std::int64_t stride = shape.cols + 3;
       const std::vector<float> x = random_floats(shape.tokens * stride, random);
       const std::vector<float> bias = random_floats(shape.count, random);
-      const measure::LinearCall call{.x = x.data(),
-                                     .tokens = shape.tokens,
-                                     .x_stride = stride,
-                                     .weight = weight.get(),
-                                     .first = shape.first,
-                                     .step = shape.step,
-                                     .count = shape.count,
-                                     .bias = shape.tokens % 2 == 0 ? bias.data() : nullptr};
+      const LinearCall call{.x = x.data(),
+                            .tokens = shape.tokens,
+                            .x_stride = stride,
+                            .weight = weight.get(),
+                            .first = shape.first,
+                            .step = shape.step,
+                            .count = shape.count,
+                            .bias = shape.tokens % 2 == 0 ? bias.data() : nullptr};
       visit(call, exact_linear(call));
     }
   }
 }
 
-inline void expect_nothing_between_rows(measure::ForwardBackend& backend) {
+inline void expect_nothing_between_rows(ForwardBackend& backend) {
   std::mt19937 random(6);
   const std::vector<float> values = random_floats(40 * 30, random);
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), 40, 30));
+  const auto weight = make_memory_input(decode::float32_view(values.data(), 40, 30));
   for (const std::int64_t tokens : {2, 50}) {
     const std::vector<float> x = random_floats(tokens * 30, random);
     std::vector<float> y(as_size(tokens * 45), 7.0F);
@@ -231,22 +230,22 @@ inline void expect_nothing_between_rows(measure::ForwardBackend& backend) {
   }
 }
 
-inline void expect_bounded_slabs(measure::ForwardBackend& backend) {
+inline void expect_bounded_slabs(ForwardBackend& backend) {
   std::mt19937 random(8);
   constexpr std::int64_t kRows = 3000;
   constexpr std::int64_t kCols = 4000;
   const std::vector<float> values = random_floats(kRows * kCols, random);
   for (const bool transposed : {false, true}) {
     const auto view = decode::float32_view(values.data(), kRows, kCols);
-    const auto weight = measure::make_memory_input(view, transposed);
+    const auto weight = make_memory_input(view, transposed);
     StreamedWeight streamed(view, transposed);
     const std::int64_t cols = transposed ? kRows : kCols;
     const std::vector<float> x = random_floats(2 * cols, random);
-    measure::LinearCall call{.x = x.data(),
-                             .tokens = 2,
-                             .x_stride = cols,
-                             .weight = weight.get(),
-                             .count = transposed ? kCols : kRows};
+    LinearCall call{.x = x.data(),
+                    .tokens = 2,
+                    .x_stride = cols,
+                    .weight = weight.get(),
+                    .count = transposed ? kCols : kRows};
     const std::vector<ExactValue> wanted = exact_linear(call);
     call.weight = &streamed;
     expect_near(product_of(backend, call), wanted, kProductRounding);
@@ -257,11 +256,11 @@ inline void expect_bounded_slabs(measure::ForwardBackend& backend) {
 }
 
 /// A weight that is not finite reaches the outputs that it is part of, and no other.
-inline void expect_spoiled_outputs_alone(measure::ForwardBackend& backend) {
+inline void expect_spoiled_outputs_alone(ForwardBackend& backend) {
   std::mt19937 random(9);
   std::vector<float> values = random_floats(20 * 64, random);
   values[3 * 64 + 5] = std::numeric_limits<float>::quiet_NaN();
-  const auto weight = measure::make_memory_input(decode::float32_view(values.data(), 20, 64));
+  const auto weight = make_memory_input(decode::float32_view(values.data(), 20, 64));
   for (const std::int64_t tokens : {1, 40}) {
     const std::vector<float> x = random_floats(tokens * 64, random);
     const std::vector<float> y = product_of(
@@ -276,8 +275,8 @@ inline void expect_spoiled_outputs_alone(measure::ForwardBackend& backend) {
 /// Calls `visit` with attentions of many shapes, what they should give, and how far off a value may
 /// be, in units of the largest that it is made of.
 inline void visit_attentions(
-    const std::function<void(const measure::AttentionCall&, const std::vector<ExactValue>&,
-                             double)>& visit) {
+    const std::function<void(const AttentionCall&, const std::vector<ExactValue>&, double)>&
+        visit) {
   struct Shape {
     std::int64_t tokens, heads, kv_heads, head_dim, value_dim;
     std::int64_t window = 0;
@@ -323,18 +322,18 @@ inline void visit_attentions(
         random_floats(shape.tokens * shape.kv_heads * shape.head_dim, random, shape.size);
     const auto v = random_floats(shape.tokens * shape.kv_heads * shape.value_dim, random);
     const auto sinks = random_floats(shape.heads, random, 3.0F);
-    const measure::AttentionCall call{.q = q.data(),
-                                      .k = k.data(),
-                                      .v = v.data(),
-                                      .tokens = shape.tokens,
-                                      .heads = shape.heads,
-                                      .kv_heads = shape.kv_heads,
-                                      .head_dim = shape.head_dim,
-                                      .value_dim = shape.value_dim,
-                                      .scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim)),
-                                      .soft_cap = shape.soft_cap,
-                                      .window = shape.window,
-                                      .sinks = shape.sinks ? sinks.data() : nullptr};
+    const AttentionCall call{.q = q.data(),
+                             .k = k.data(),
+                             .v = v.data(),
+                             .tokens = shape.tokens,
+                             .heads = shape.heads,
+                             .kv_heads = shape.kv_heads,
+                             .head_dim = shape.head_dim,
+                             .value_dim = shape.value_dim,
+                             .scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim)),
+                             .soft_cap = shape.soft_cap,
+                             .window = shape.window,
+                             .sinks = shape.sinks ? sinks.data() : nullptr};
     // Scores are rounded in proportion to their size, and a difference of d in a score changes a
     // share by a part of d. With huge ones the largest takes all, whatever the others.
     const double of_scores = shape.size > 1e9F ? 1.0 : static_cast<double>(shape.size * shape.size);

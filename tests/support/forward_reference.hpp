@@ -2,9 +2,9 @@
 // held against.
 #pragma once
 
+#include "backend/forward_backend.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
-#include "measure/forward_backend.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ inline std::vector<float> random_floats(std::int64_t count, std::mt19937& random
 }
 
 /// The logical weights (out x in) of a matrix in memory.
-inline std::vector<float> logical_weights(measure::MatrixInput& matrix) {
+inline std::vector<float> logical_weights(MatrixInput& matrix) {
   const std::int64_t rows = matrix.rows();
   const std::int64_t cols = matrix.cols();
   std::vector<float> stored(as_size(rows * cols));
@@ -47,7 +47,7 @@ inline std::vector<float> logical_weights(measure::MatrixInput& matrix) {
 }
 
 /// [tokens, count]; size: the norms' product, and the bias.
-inline std::vector<ExactValue> exact_linear(const measure::LinearCall& call) {
+inline std::vector<ExactValue> exact_linear(const LinearCall& call) {
   const std::vector<float> weights = logical_weights(*call.weight);
   const std::int64_t cols = call.weight->transposed() ? call.weight->rows() : call.weight->cols();
   std::vector<ExactValue> out;
@@ -72,7 +72,7 @@ inline std::vector<ExactValue> exact_linear(const measure::LinearCall& call) {
 }
 
 /// [tokens, heads * value_dim]; size: the largest value seen.
-inline std::vector<ExactValue> exact_attention(const measure::AttentionCall& call) {
+inline std::vector<ExactValue> exact_attention(const AttentionCall& call) {
   std::vector<ExactValue> out(as_size(call.tokens * call.heads * call.value_dim));
   for (std::int64_t t = 0; t < call.tokens; ++t) {
     for (std::int64_t h = 0; h < call.heads; ++h) {

@@ -1,5 +1,5 @@
 // Owns building importance matrices in memory for tests: both of llama.cpp's formats
-// (model/importance_matrix.hpp has their layout).
+// (model/importance/importance_matrix.hpp has their layout).
 #pragma once
 
 #include "gguf_builder.hpp"

@@ -7,7 +7,7 @@
 
 #include "core/integers.hpp"
 #include "input/model_store.hpp"
-#include "input/open_store.hpp"
+#include "input/stores/open_store.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "decode/encode.hpp"
+#include "decode/encode/encode.hpp"
 
 #include "core/integers.hpp"
 #include "core/portable.hpp"

@@ -3,7 +3,7 @@
 #include "model_folders.hpp"
 
 #include "input/model_store.hpp"
-#include "input/open_store.hpp"
+#include "input/stores/open_store.hpp"
 #include "synth/make_model.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/safetensors_builder.hpp"

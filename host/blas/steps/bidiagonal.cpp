@@ -4,7 +4,7 @@
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -17,7 +17,7 @@
 
 #include "core/integers.hpp"
 #include "core/negligible.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/simd_lanes.hpp"
 #include <vindex/error.hpp>
 

@@ -18,7 +18,7 @@
 
 #include "core/integers.hpp"
 #include "core/philox.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

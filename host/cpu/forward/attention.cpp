@@ -9,8 +9,8 @@
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/workspace.hpp"
 #include <vindex/error.hpp>
 
@@ -20,8 +20,6 @@
 namespace vindex::cpu {
 
 namespace {
-
-using measure::AttentionCall;
 
 /// Rows of a block, queries times heads that share keys: their keys are packed once for all.
 constexpr std::int64_t kBlockRows = 128;

@@ -7,8 +7,9 @@
 #include "attention.hpp"
 #include "linear.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/cpu_info.hpp"
 #include <vindex/error.hpp>
 
@@ -16,27 +17,27 @@ namespace vindex::cpu {
 
 namespace {
 
-class CpuForward final : public measure::ForwardBackend {
+class CpuForward final : public ForwardBackend {
  public:
   CpuForward(std::int32_t threads, std::string_view blas_core)
       : threads_(threads > 0 ? threads : usable_cores()), blas_(blas::load_blas(blas_core)) {
     blas::reserve_buffers(threads_);
   }
 
-  measure::BackendInfo info() const override { return cpu_info(blas_); }
-  std::unique_ptr<measure::StagingBuffer> make_staging(std::size_t bytes) override {
-    return measure::make_host_staging(bytes);
+  BackendInfo info() const override { return cpu_info(blas_); }
+  std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
+    return make_host_staging(bytes);
   }
   std::uint64_t linear_bytes(std::int64_t rows, std::int64_t cols) const override {
     return cpu::linear_bytes(rows, cols, threads_);
   }
-  std::uint64_t attention_bytes(const measure::AttentionCall& call) const override {
+  std::uint64_t attention_bytes(const AttentionCall& call) const override {
     return cpu::attention_bytes(call, threads_);
   }
-  void linear(const measure::LinearCall& call, const std::stop_token& stop) override {
+  void linear(const LinearCall& call, const std::stop_token& stop) override {
     multiply_linear(call, threads_, stop);
   }
-  void attention(const measure::AttentionCall& call, const std::stop_token& stop) override {
+  void attention(const AttentionCall& call, const std::stop_token& stop) override {
     attend_causally(call, threads_, stop);
   }
 
@@ -47,8 +48,7 @@ class CpuForward final : public measure::ForwardBackend {
 
 }  // namespace
 
-std::unique_ptr<measure::ForwardBackend> make_cpu_forward(std::int32_t threads,
-                                                          std::string_view blas_core) {
+std::unique_ptr<ForwardBackend> make_cpu_forward(std::int32_t threads, std::string_view blas_core) {
   expects(threads >= 0, "make_cpu_forward: a number of threads");
   return std::make_unique<CpuForward>(threads, blas_core);
 }

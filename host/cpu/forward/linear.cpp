@@ -7,10 +7,11 @@
 #include "simd_few_tokens.hpp"
 #include "weight_chunk.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/workspace.hpp"
 #include <vindex/error.hpp>
 
@@ -21,9 +22,6 @@
 namespace vindex::cpu {
 
 namespace {
-
-using measure::LinearCall;
-using measure::MatrixInput;
 
 /// Decoded weights that a thread holds at a time: 768 KiB. A row of the widest blocks fits in
 /// whatever the tile.

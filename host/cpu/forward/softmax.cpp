@@ -1,7 +1,7 @@
 #include "softmax.hpp"
 
+#include "core/lane_exp.hpp"
 #include "cpu/simd_level.hpp"
-#include "measure/lane_exp.hpp"
 
 #include <array>
 #include <cmath>
@@ -57,15 +57,15 @@ constexpr std::int64_t kSoftmaxLanes = 16;
                                          SoftmaxState& state) {
   if (soft_cap > 0.0F) {
     for (std::int64_t i = 0; i < count; ++i) {
-      scores[i] = soft_cap * measure::lane_tanh(scores[i] / soft_cap);
+      scores[i] = soft_cap * lane_tanh(scores[i] / soft_cap);
     }
   }
   const float before = state.largest;
   const float largest = largest_of(scores, count, before);
   for (std::int64_t i = 0; i < count; ++i) {
-    scores[i] = measure::lane_exp(scores[i] - largest);
+    scores[i] = lane_exp(scores[i] - largest);
   }
-  const float factor = largest > before ? measure::lane_exp(before - largest) : 1.0F;
+  const float factor = largest > before ? lane_exp(before - largest) : 1.0F;
   state.largest = largest;
   state.sum = state.sum * static_cast<double>(factor) + sum_of(scores, count);
   return factor;

@@ -1,5 +1,6 @@
 #include "weight_chunk.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
 
@@ -24,8 +25,7 @@ ColumnSpan column_span(const WeightPart& part, std::int64_t first, std::int64_t 
 }
 
 /// Most columns that logical rows in steps may span, wherever they begin.
-std::int64_t widest_span(const measure::MatrixInput& weight, std::int64_t step,
-                         std::int64_t count) {
+std::int64_t widest_span(const MatrixInput& weight, std::int64_t step, std::int64_t count) {
   const std::int64_t granule = decode::column_granularity(weight.encoding());
   return std::min(weight.cols(), (count - 1) * step + 2 * granule);
 }
@@ -45,7 +45,7 @@ void decode_rows(const WeightPart& part, const ChunkPlace& place, float* scratch
 
 }  // namespace
 
-std::int64_t chunk_cols(const measure::MatrixInput& weight, std::int64_t step, std::int64_t count,
+std::int64_t chunk_cols(const MatrixInput& weight, std::int64_t step, std::int64_t count,
                         const ChunkLimit& limit) {
   const std::int64_t granule =
       weight.transposed() ? 1 : decode::column_granularity(weight.encoding());

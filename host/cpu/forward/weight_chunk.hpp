@@ -2,8 +2,8 @@
 // (out x in), whichever way it is stored.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "decode/encoding.hpp"
-#include "measure/backend.hpp"
 
 #include <cstdint>
 
@@ -36,7 +36,7 @@ struct ChunkLimit {
 
 /// How many columns a chunk of `count` rows of `weight` may have: a multiple of what the encoding
 /// can be cut at. At least one such cut, whatever the limit.
-std::int64_t chunk_cols(const measure::MatrixInput& weight, std::int64_t step, std::int64_t count,
+std::int64_t chunk_cols(const MatrixInput& weight, std::int64_t step, std::int64_t count,
                         const ChunkLimit& limit);
 
 /// Decodes to `scratch`. Columns begin at a multiple of chunk_cols().

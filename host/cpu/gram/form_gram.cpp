@@ -153,7 +153,7 @@ class GramPass {
     }
   }
 
-  /// A few outlier lines anywhere round like all of them together (measure::GramNorms).
+  /// A few outlier lines anywhere round like all of them together (statistics::GramNorms).
   void add_line_norms(const Tile& tile) {
     // The lines of the long side are those of the short side of the tile turned.
     line_norms_.assign(as_size(plan_.row_slabs ? tile.rows : tile.cols), 0.0);

@@ -26,7 +26,7 @@ void add_to_gram(const Tile& tile, bool row_slabs, double* wide, double* gram);
 double symmetric_norm_squared(const float* gram, std::int64_t p);
 double symmetric_norm_squared(const double* gram, std::int64_t p);
 
-/// What measure::GramNorms wants of the diagonal.
+/// What statistics::GramNorms wants of the diagonal.
 struct DiagonalNorms {
   double trace = 0.0;
   double norm_squared = 0.0;
@@ -37,7 +37,7 @@ DiagonalNorms diagonal_norms(const double* gram, std::int64_t p);
 
 /// Sum of G_ij^2 over the entries off the diagonal that are a_i + a_j to within rounding: those
 /// whose differences from line to line are the same in the column before
-/// (measure::GramNorms::additive_norm_squared). Estimated from every seventh column.
+/// (statistics::GramNorms::additive_norm_squared). Estimated from every seventh column.
 double additive_norm_squared(const float* gram, std::int64_t p);
 double additive_norm_squared(const double* gram, std::int64_t p);
 

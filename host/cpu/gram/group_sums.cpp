@@ -5,7 +5,7 @@
 
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
-#include "cpu/seam.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -56,10 +56,10 @@ SpectrumOutline outline(const Real* gram, std::int64_t p, const SummedRows& rows
   out.quarter = pivots[as_size(order / 4)];
   // The k-th pivot is about a p-th of the sum of the values behind k, so those between k and 2 k
   // have a mean of the difference.
-  const double behind = pivots[as_size(std::min(kFastValues, order) - 1)];
-  const double further = pivots[as_size(std::min(2 * kFastValues, order) - 1)];
-  out.top = std::max(
-      behind, (behind - further) * static_cast<double>(count) / static_cast<double>(kFastValues));
+  const double behind = pivots[as_size(std::min(statistics::kFastValues, order) - 1)];
+  const double further = pivots[as_size(std::min(2 * statistics::kFastValues, order) - 1)];
+  out.top = std::max(behind, (behind - further) * static_cast<double>(count) /
+                                 static_cast<double>(statistics::kFastValues));
   return out;
 }
 

@@ -32,7 +32,7 @@ class GroupSums {
   /// Of the long side, what is missing to the end of a group: no more may be added at a time, so
   /// that groups do not depend on how much of the weights is at hand.
   std::int64_t room() const;
-  /// Rows of groups that are all alike (measure::GramArithmetic::group).
+  /// Rows of groups that are all alike (statistics::GramArithmetic::group).
   std::int64_t like_groups() const { return cpu::like_groups(cubes_, plan_.long_side); }
   WorkArray<double>& matrix() { return wide_; }
 

@@ -64,11 +64,11 @@ MatrixUnitFacts find_facts() {
 
 }  // namespace
 
-MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitWish wish) {
+MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPreference wish) {
   if (!facts.has_tiles || !facts.has_bfloat16) {
     return {};
   }
-  if (wish == MatrixUnitWish::kNone) {
+  if (wish == MatrixUnitPreference::kNone) {
     return {};
   }
   const std::string unit = "the processor's matrix unit (AMX) is not used: ";

@@ -8,7 +8,7 @@
 namespace vindex::cpu {
 
 /// What the user wants.
-enum class MatrixUnitWish {
+enum class MatrixUnitPreference {
   kBest,  ///< the unit where there is one
   kNone   ///< vector instructions and OpenBLAS alone
 };
@@ -29,7 +29,7 @@ struct MatrixUnitChoice {
 };
 
 /// The decision. Pure.
-MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitWish wish);
+MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPreference wish);
 
 /// Facts of this machine, found once. Where the processor has tiles, the first call asks the kernel
 /// for them on behalf of the whole process, threads to come included (Linux:

@@ -17,7 +17,7 @@
 #include "tile_product.hpp"
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -17,7 +17,7 @@
 #include "simd_gram_bf16.hpp"
 
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 
 #include <algorithm>
 #include <array>

@@ -13,11 +13,11 @@
 // slab's cut.
 #include "cpu_inner_products.hpp"
 
+#include "backend/inner_products.hpp"
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
-#include "measure/inner_products.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -30,10 +30,6 @@
 namespace vindex::cpu {
 
 namespace {
-
-using measure::InnerProductShape;
-using measure::SlabShape;
-using measure::VectorSlab;
 
 /// A tile of sums is one task of one thread: its side is a constant, so that bits know no threads.
 constexpr std::int64_t kTile = 512;
@@ -191,7 +187,7 @@ class BlockOrder {
   bool is_adding_ = false, failed_ = false;
 };
 
-class CpuInnerProducts final : public measure::CheckedInnerProducts {
+class CpuInnerProducts final : public CheckedInnerProducts {
  public:
   explicit CpuInnerProducts(const InnerProductShape& shape)
       : CheckedInnerProducts(shape),
@@ -334,11 +330,11 @@ class CpuInnerProducts final : public measure::CheckedInnerProducts {
 
 }  // namespace
 
-std::unique_ptr<measure::InnerProducts> make_cpu_inner_products(const InnerProductShape& shape) {
+std::unique_ptr<InnerProducts> make_cpu_inner_products(const InnerProductShape& shape) {
   return std::make_unique<CpuInnerProducts>(shape);
 }
 
-measure::InnerProductMemory cpu_inner_product_memory(const InnerProductShape& shape) {
+InnerProductMemory cpu_inner_product_memory(const InnerProductShape& shape) {
   const std::uint64_t right = shape.is_symmetric() ? 0 : VectorBlock::memory_bytes(shape.right);
   const Sharing sharing = sharing_of(shape);
   return {.host = array_bytes(shape.left * shape.columns(), sizeof(double)) +

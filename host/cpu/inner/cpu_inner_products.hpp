@@ -5,8 +5,8 @@
 // that products survive, and their sums of squares.
 #pragma once
 
+#include "backend/inner_products.hpp"
 #include "cpu/workspace.hpp"
-#include "measure/inner_products.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +32,7 @@ class VectorBlock {
 
   /// Decodes `place` of `slab` on up to `threads` threads. Rows: component k of vector i is
   /// values()[i depth + k]; columns: values()[k vectors + i].
-  void load(const measure::VectorSlab& slab, const BlockPlace& place, std::size_t threads);
+  void load(const VectorSlab& slab, const BlockPlace& place, std::size_t threads);
 
   const float* values() const { return values_.data(); }
   std::int64_t vectors() const { return vectors_; }
@@ -44,8 +44,8 @@ class VectorBlock {
 
  private:
   std::size_t count() const { return static_cast<std::size_t>(vectors_); }
-  void load_rows(const measure::VectorSlab& slab, const BlockPlace& place, std::size_t threads);
-  void load_columns(const measure::VectorSlab& slab, const BlockPlace& place, std::size_t threads);
+  void load_rows(const VectorSlab& slab, const BlockPlace& place, std::size_t threads);
+  void load_columns(const VectorSlab& slab, const BlockPlace& place, std::size_t threads);
   void scale(const BlockPlace& place);
 
   std::int64_t vectors_;
@@ -57,10 +57,9 @@ class VectorBlock {
 };
 
 /// Errors: OutOfMemory.
-std::unique_ptr<measure::InnerProducts> make_cpu_inner_products(
-    const measure::InnerProductShape& shape);
+std::unique_ptr<InnerProducts> make_cpu_inner_products(const InnerProductShape& shape);
 
 /// What they hold.
-measure::InnerProductMemory cpu_inner_product_memory(const measure::InnerProductShape& shape);
+InnerProductMemory cpu_inner_product_memory(const InnerProductShape& shape);
 
 }  // namespace vindex::cpu

@@ -4,7 +4,7 @@
 // left as they are.
 #include "cpu_inner_products.hpp"
 
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "decode/decode_matrix.hpp"
 #include <vindex/error.hpp>
 
@@ -123,8 +123,7 @@ VectorBlock::VectorBlock(Workspace& workspace, std::int64_t vectors)
       exponents_(workspace, vectors, "the scales of a block"),
       squares_(workspace, vectors, "the sums of squares of a block") {}
 
-void VectorBlock::load(const measure::VectorSlab& slab, const BlockPlace& place,
-                       std::size_t threads) {
+void VectorBlock::load(const VectorSlab& slab, const BlockPlace& place, std::size_t threads) {
   expects(place.depth() <= kMaxDepth, "inner products: encodings whose blocks fit together");
   if (place.columns) {
     load_columns(slab, place, threads);
@@ -141,8 +140,7 @@ void VectorBlock::load(const measure::VectorSlab& slab, const BlockPlace& place,
   }
 }
 
-void VectorBlock::load_rows(const measure::VectorSlab& slab, const BlockPlace& place,
-                            std::size_t threads) {
+void VectorBlock::load_rows(const VectorSlab& slab, const BlockPlace& place, std::size_t threads) {
   const std::int64_t depth = place.depth();
   const LookAt look = best_look_at();
   for_each_index(count(), threads, [&](std::size_t, std::size_t index) {
@@ -162,7 +160,7 @@ void VectorBlock::load_rows(const measure::VectorSlab& slab, const BlockPlace& p
   });
 }
 
-void VectorBlock::load_columns(const measure::VectorSlab& slab, const BlockPlace& place,
+void VectorBlock::load_columns(const VectorSlab& slab, const BlockPlace& place,
                                std::size_t threads) {
   const auto pieces = static_cast<std::size_t>(ceil_divide(place.rows, kDecodedRows));
   for_each_index(pieces, threads, [&](std::size_t, std::size_t piece) {

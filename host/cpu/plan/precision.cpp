@@ -12,8 +12,8 @@
 
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "measure/judgement.hpp"
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -23,22 +23,22 @@ namespace {
 
 constexpr double kUnit = 0x1p-24;
 /// Errors that are answered for, in rms errors of an entry: of a value that few others are mixed
-/// with (measure/spectrum_error.cpp), and of p that are equal.
+/// with (statistics/spectrum/spectrum_error.cpp), and of p that are equal.
 constexpr double kFew = 20.0;
 double together(std::int64_t p) { return 10.0 + 4.0 * std::sqrt(static_cast<double>(p)); }
 /// Relative errors of s that `default` answers for: of the largest kFastValues, of others.
 constexpr double kTopRelative = 2e-5;
 constexpr double kRelative = 4e-4;
 
-double error_of_few(const measure::Rounding& rounding) {
+double error_of_few(const statistics::Rounding& rounding) {
   constexpr double kLone = 8.0;
   return std::hypot(kFew * rounding.entry, kLone * rounding.lone);
 }
 
 /// Of a Gram matrix over n of which this is the part over `rows`.
-measure::GramNorms whole_norms(const FirstGroup& group) {
+statistics::GramNorms whole_norms(const FirstGroup& group) {
   const double more = static_cast<double>(group.n) / static_cast<double>(group.rows);
-  measure::GramNorms norms = group.norms;
+  statistics::GramNorms norms = group.norms;
   norms.sum_squares *= more;
   norms.gram_norm_squared *= more * more;
   norms.diagonal_norm_squared *= more * more;
@@ -74,16 +74,16 @@ bool is_like_noise(const FirstGroup& group) {
 
 GramSums choose_sums(const FirstGroup& group, const SpectrumOutline& outline) {
   constexpr double kNextToNothing = 0.1;
-  measure::GramNorms norms = whole_norms(group);
+  statistics::GramNorms norms = whole_norms(group);
   const double others = norms.sum_squares - std::sqrt(norms.gram_norm_squared);
   const double behind = static_cast<double>(std::max(group.n - group.rows, std::int64_t{0}));
   const double cubes = std::pow(static_cast<double>(group.rows), 3.0) +
                        behind * static_cast<double>(kGroupRows) * static_cast<double>(kGroupRows);
-  const measure::GramArithmetic grouped = {.unit = kUnit,
-                                           .depth = group.chunk,
-                                           .reduction_unit = 0.0,
-                                           .group = like_groups(cubes, group.n)};
-  const measure::Rounding sums = measure::gram_rounding(grouped, group.p, group.n, norms);
+  const statistics::GramArithmetic grouped = {.unit = kUnit,
+                                              .depth = group.chunk,
+                                              .reduction_unit = 0.0,
+                                              .group = like_groups(cubes, group.n)};
+  const statistics::Rounding sums = statistics::gram_rounding(grouped, group.p, group.n, norms);
   if (others < kNextToNothing * norms.sum_squares) {
     // They may be a cluster of equal values, each of which has to be as exact as the largest.
     const double each = others / std::max(static_cast<double>(group.p - 1), 1.0);
@@ -91,9 +91,9 @@ GramSums choose_sums(const FirstGroup& group, const SpectrumOutline& outline) {
       return GramSums::kWide;
     }
   }
-  norms.passes_norm_squared = measure::passes_norm_squared(group.p, norms.gram_norm_squared);
-  const measure::Rounding narrow =
-      measure::gram_rounding({.unit = kUnit, .depth = group.chunk}, group.p, group.n, norms);
+  norms.passes_norm_squared = statistics::passes_norm_squared(group.p, norms.gram_norm_squared);
+  const statistics::Rounding narrow =
+      statistics::gram_rounding({.unit = kUnit, .depth = group.chunk}, group.p, group.n, norms);
   const double allowed =
       norms.sum_squares / group.norms.sum_squares * allowed_rounding(outline, group.p, group.n);
   if (error_of_few(narrow) <= kFew * allowed) {
@@ -127,13 +127,14 @@ double allowed_rounding(const SpectrumOutline& outline, std::int64_t p, std::int
   constexpr double kFlat = 0.98;
   const double last = last_level(outline);
   const double largest = outline.norm_squared / outline.trace;  // at least so much
-  if (!(last > measure::kMinDecided * measure::kMinDecided * largest)) {
+  if (!(last > statistics::kMinDecided * statistics::kMinDecided * largest)) {
     return 0.0;
   }
   const double fall = std::min(outline.level / outline.half, 1.0);
-  const double least_relative = largest / (measure::kModestCondition * measure::kModestCondition);
+  const double least_relative =
+      largest / (statistics::kModestCondition * statistics::kModestCondition);
   const double factor = fall > kFlat ? together(p) : kFew;
-  const double absolute = 2.0 * measure::kDefaultError * std::sqrt(last * largest);
+  const double absolute = 2.0 * statistics::kDefaultError * std::sqrt(last * largest);
   const double relative = 2.0 * kRelative * std::max(last, least_relative);
   const double top = 2.0 * kTopRelative * outline.top;
   double allowed = std::min({absolute, relative, top});

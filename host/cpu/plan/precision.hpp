@@ -1,10 +1,11 @@
 // Owns the choice of precision for one matrix before it is paid for: how its Gram matrix is summed,
 // from what the first rows show, and how much a reduction may round, from what the Gram matrix
 // shows. Pure. A choice that proves wrong costs time and nothing else: what a route answers for is
-// computed from what it did (measure/spectrum_error.hpp), and judged (measure/judgement.hpp).
+// computed from what it did (statistics/spectrum/spectrum_error.hpp), and judged
+// (statistics/spectrum/judgement.hpp).
 #pragma once
 
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
 
 #include <cstdint>
 
@@ -44,7 +45,7 @@ struct FirstGroup {
   std::int64_t p = 0, n = 0;  ///< short and long side of the whole matrix
   std::int64_t chunk = 0;     ///< SvdPlan::chunk
   std::int64_t rows = 0;
-  measure::GramNorms norms = {};  ///< none of a reduction
+  statistics::GramNorms norms = {};  ///< none of a reduction
 };
 
 /// Rows of that group: as many as show a half of the outline that all would, kGroupRows at least;

@@ -1,12 +1,12 @@
 #include "svd_plan.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/gram/split_gram.hpp"
-#include "cpu/seam.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace.hpp"
@@ -61,7 +61,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   expects(request.rows > 0 && request.cols > 0 && request.encoding != nullptr,
           "plan_svd: a matrix that is not empty");
   const std::string& wanted = request.options.svd_route;
-  if (wanted != "auto" && wanted != "library" && wanted != "qr" && wanted != measure::kProofRoute) {
+  if (wanted != "auto" && wanted != "library" && wanted != "qr" && wanted != kProofRoute) {
     throw UsageError("E-SVD-ROUTE",
                      "the CPU back end has the SVD routes auto, library, qr and proof, not " +
                          printable(wanted));
@@ -72,28 +72,28 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   plan.short_side = std::min(request.rows, request.cols);
   plan.long_side = std::max(request.rows, request.cols);
   // Short sums keep the proved error of a float32 Gram small, which its proof needs.
-  const bool proof = request.options.mode == Mode::kFast && wanted == measure::kProofRoute;
+  const bool proof = request.options.mode == SpectrumMode::kFast && wanted == kProofRoute;
   const std::int64_t depth = proof ? kProofChunk : kChunk;
   // Rows may be cut anywhere, columns at a block of codes.
   const std::int64_t block = plan.row_slabs ? 1 : decode::column_granularity(*request.encoding);
   plan.chunk = std::min(std::lcm(depth, std::max<std::int64_t>(block, 1)), plan.long_side);
   plan.slab = std::min(std::lcm(kMinSlab, plan.chunk), plan.long_side);
 
-  const Mode mode = request.options.mode;
-  plan.route = wanted == "qr"          ? SvdRoute::kQr
-               : mode == Mode::kStrict ? SvdRoute::kGram64
-               : proof                 ? SvdRoute::kChebyshev
-                                       : SvdRoute::kGram32;
+  const SpectrumMode mode = request.options.mode;
+  plan.route = wanted == "qr"                  ? SvdRoute::kQr
+               : mode == SpectrumMode::kStrict ? SvdRoute::kGram64
+               : proof                         ? SvdRoute::kChebyshev
+                                               : SvdRoute::kGram32;
   plan.library_only = wanted == "library";
   // A proof is of sums as a library makes them, however short (top/certificate.hpp).
   plan.tiles = plan.library_only || plan.route == SvdRoute::kChebyshev ? nullptr : request.tiles;
   plan.takes_bf16 = !plan.library_only && (plan.tiles != nullptr || request.bf16_by_vectors);
   plan.may_escalate = plan.route == SvdRoute::kGram32 &&
-                      (request.options.escalate || plan.short_side <= measure::kFloat64Size);
+                      (request.options.escalate || plan.short_side <= statistics::kFloat64Size);
 
   const std::int64_t p = plan.short_side;
   plan.may_group_sums = plan.route == SvdRoute::kGram32 && plan.may_escalate &&
-                        mode == Mode::kDefault && is_reduced_by_band(p, plan.library_only);
+                        mode == SpectrumMode::kDefault && is_reduced_by_band(p, plan.library_only);
   std::uint64_t solver = 0;
   if (plan.route == SvdRoute::kGram32 || plan.route == SvdRoute::kChebyshev) {
     solver = eigen_bytes(p, sizeof(float), plan.library_only);
@@ -112,7 +112,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   if (plan.route == SvdRoute::kChebyshev) {
     solver = std::max(solver, fast_bytes(plan));
   }
-  if (plan.route != SvdRoute::kQr && mode != Mode::kFast) {
+  if (plan.route != SvdRoute::kQr && mode != SpectrumMode::kFast) {
     const std::uint64_t tail = tail_workspace_bytes(plan);
     const std::uint64_t kept = std::max(
         plan.route == SvdRoute::kGram32 ? kept_bytes(p, sizeof(float), plan.library_only) : 0,
@@ -148,7 +148,7 @@ SvdPlan plan_svd(const SvdPlanRequest& request) {
   };
   const std::uint64_t decoded = array_bytes(plan.long_side * p, sizeof(float));
   const bool second_pass = plan.may_escalate ||
-                           (mode != Mode::kFast && max_tail_values(plan) > 0) ||
+                           (mode != SpectrumMode::kFast && max_tail_values(plan) > 0) ||
                            plan.route == SvdRoute::kGram64 || request.options.sign_flip_draws > 0 ||
                            request.options.vectors > 0;
   if (second_pass && fits(decoded)) {

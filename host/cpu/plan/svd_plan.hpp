@@ -2,14 +2,15 @@
 // precision and the memory it takes out. Pure; prints nothing, allocates nothing.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
-#include "cpu/seam.hpp"
 
 #include <cstdint>
 
 namespace vindex::cpu {
 
-/// How singular values are looked for first; what follows is measure/judgement.hpp's to say.
+/// How singular values are looked for first; what follows is statistics/spectrum/judgement.hpp's to
+/// say.
 enum class SvdRoute : std::uint8_t {
   kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it
   kGram64,     ///< the same in float64

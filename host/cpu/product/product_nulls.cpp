@@ -7,6 +7,7 @@
 //
 // Why draws and no formula: the singular values of a product of noise follow no Marchenko-Pastur
 // law, and at the sizes of heads (64 to 256) limits for many factors are far off.
+#include "backend/backend.hpp"
 #include "core/constants.hpp"
 #include "core/philox.hpp"
 #include "cpu/product_spectrum.hpp"
@@ -122,13 +123,13 @@ double product_null_cost(std::span<const std::int64_t> sides) {
   return static_cast<double>(draw_count(rank)) * (2.0 + triangles) * r * r * r;
 }
 
-measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
-                                           const std::stop_token& stop) {
+statistics::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
+                                              const std::stop_token& stop) {
   const std::int64_t rank = product_rank(sides);
   const auto cut =
       static_cast<std::size_t>(std::min_element(sides.begin(), sides.end()) - sides.begin());
   const std::int64_t count = draw_count(rank);
-  measure::MetricValues sums;
+  statistics::MetricValues sums;
   sums.var_at_k.fill(0.0);
   sums.scalar.fill(0.0);
   Draws draws;
@@ -145,46 +146,46 @@ measure::MetricValues product_null_metrics(std::span<const std::int64_t> sides,
     for (const Factor& factor : triangles) {
       chain.push_back(&factor);
     }
-    const measure::MatrixReport report = product_spectrum(chain, 1.0, stop);
-    expects(report.status == measure::Status::kMeasured, "a product of normals has a spectrum");
+    const MatrixReport report = product_spectrum(chain, 1.0, stop);
+    expects(report.status == MatrixStatus::kMeasured, "a product of normals has a spectrum");
     std::string unused;
-    const measure::MetricValues values =
+    const statistics::MetricValues values =
         derive_product_metrics(sides.front(), sides.back(), rank, report, unused);
-    for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+    for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
       sums.var_at_k[i] += values.var_at_k[i];
     }
-    for (std::size_t i = 0; i < measure::kMetricCount; ++i) {
+    for (std::size_t i = 0; i < statistics::kMetricCount; ++i) {
       sums.scalar[i] += values.scalar[i];
     }
   }
   const double scale = 1.0 / static_cast<double>(count);
-  measure::MetricValues nulls;
-  for (std::size_t i = 0; i < measure::kVarAtK.size(); ++i) {
+  statistics::MetricValues nulls;
+  for (std::size_t i = 0; i < kVarAtK.size(); ++i) {
     nulls.var_at_k[i] = sums.var_at_k[i] * scale;
   }
-  for (const measure::MetricRow& row : measure::metric_rows()) {
+  for (const statistics::MetricRow& row : statistics::metric_rows()) {
     nulls[row.metric] = row.has_null ? sums[row.metric] * scale : kNaN;
   }
   if (std::count(sides.begin(), sides.end(), rank) > 1) {
-    nulls[measure::Metric::kConditionNumber] = kNaN;
+    nulls[statistics::Metric::kConditionNumber] = kNaN;
   }
   return nulls;
 }
 
 struct ProductNullCache::State {
   std::mutex mutex;
-  std::map<std::vector<std::int64_t>, std::shared_future<measure::MetricValues>> by_sides;
+  std::map<std::vector<std::int64_t>, std::shared_future<statistics::MetricValues>> by_sides;
 };
 
 ProductNullCache::ProductNullCache() : state_(std::make_unique<State>()) {}
 ProductNullCache::~ProductNullCache() = default;
 
-const measure::MetricValues& ProductNullCache::of(const std::vector<std::int64_t>& sides,
-                                                  const std::stop_token& stop) {
+const statistics::MetricValues& ProductNullCache::of(const std::vector<std::int64_t>& sides,
+                                                     const std::stop_token& stop) {
   std::vector<std::int64_t> key(sides.rbegin(), sides.rend());
   key = std::min(key, sides);
-  std::promise<measure::MetricValues> own;
-  std::shared_future<measure::MetricValues> value;
+  std::promise<statistics::MetricValues> own;
+  std::shared_future<statistics::MetricValues> value;
   bool draws = false;
   {
     const std::lock_guard lock(state_->mutex);

@@ -11,13 +11,14 @@
 // rounding.
 #include "cpu/product_spectrum.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/workspace.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -147,13 +148,13 @@ double product_error(std::span<const Factor* const> chain, double scale) {
   return 50.0 * static_cast<double>(product_rank(sides)) * kEps64 * bound;
 }
 
-measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale,
-                                       const std::stop_token& stop) {
+MatrixReport product_spectrum(std::span<const Factor* const> chain, double scale,
+                              const std::stop_token& stop) {
   expects(!chain.empty() && std::isfinite(scale), "a chain of factors and a finite scale");
-  measure::MatrixReport report;
+  MatrixReport report;
   report.method = "product64+cpu";
   if (!std::all_of(chain.begin(), chain.end(), [](const Factor* f) { return is_finite(*f); })) {
-    report.status = measure::Status::kNotFinite;
+    report.status = MatrixStatus::kNotFinite;
     report.reason = "a factor holds weights that are not finite";
     return report;
   }
@@ -170,14 +171,14 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
     sum_squares += of_row;
   }
   if (!std::isfinite(sum_squares)) {
-    report.status = measure::Status::kNotFinite;
+    report.status = MatrixStatus::kNotFinite;
     report.reason = "the product overflows";
     return report;
   }
   expects(core.rows == core.cols, "a core cut at the least side");
   report.moments.sum_squares = sum_squares;
   if (sum_squares == 0.0) {
-    report.status = measure::Status::kMeasured;
+    report.status = MatrixStatus::kMeasured;
     report.sigma.assign(as_size(core.rows), 0.0);
     report.sigma_error = 0.0;
     return report;
@@ -185,35 +186,35 @@ measure::MatrixReport product_spectrum(std::span<const Factor* const> chain, dou
   Workspace workspace(0, stop);
   report.sigma = singular_values_by_bidiagonal(core.values.data(), core.rows, workspace);
   if (report.sigma.empty()) {
-    report.status = measure::Status::kNotConverged;
+    report.status = MatrixStatus::kNotConverged;
     report.reason = "the iteration for the singular values of the core did not converge";
     return report;
   }
   report.sigma_error = product_error(chain, scale);
-  report.status = measure::Status::kMeasured;
+  report.status = MatrixStatus::kMeasured;
   const std::vector<double> errors(report.sigma.size(), report.sigma_error);
-  const measure::SpectrumChecks checks = measure::check_spectrum(
+  const statistics::SpectrumChecks checks = statistics::check_spectrum(
       report.sigma, errors, {.sum_squares = sum_squares, .p = core.rows, .n = core.rows});
   report.check_trace = checks.trace;
   if (checks.refute()) {
-    measure::take_refuted(checks, report);
+    statistics::take_refuted(checks, report);
   }
   return report;
 }
 
-measure::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t cols,
-                                             std::int64_t rank, const measure::MatrixReport& report,
-                                             std::string& reason) {
+statistics::MetricValues derive_product_metrics(std::int64_t rows, std::int64_t cols,
+                                                std::int64_t rank, const MatrixReport& report,
+                                                std::string& reason) {
   expects(rank > 0 && rank <= std::min(rows, cols), "a rank that fits the product");
-  measure::MetricValues values =
-      measure::derive_metrics(rank, std::max(rows, cols), report, Mode::kStrict, reason);
-  if (report.status != measure::Status::kMeasured) {
+  statistics::MetricValues values =
+      statistics::derive_metrics(rank, std::max(rows, cols), report, SpectrumMode::kStrict, reason);
+  if (report.status != MatrixStatus::kMeasured) {
     return values;
   }
-  for (const measure::Metric metric :
-       {measure::Metric::kMpScale, measure::Metric::kMpOutliers, measure::Metric::kMpLowerOutliers,
-        measure::Metric::kMpKs, measure::Metric::kTheta, measure::Metric::kSignal,
-        measure::Metric::kRankEdge, measure::Metric::kRankGd}) {
+  for (const statistics::Metric metric :
+       {statistics::Metric::kMpScale, statistics::Metric::kMpOutliers,
+        statistics::Metric::kMpLowerOutliers, statistics::Metric::kMpKs, statistics::Metric::kTheta,
+        statistics::Metric::kSignal, statistics::Metric::kRankEdge, statistics::Metric::kRankGd}) {
     values[metric] = std::numeric_limits<double>::quiet_NaN();
   }
   if (!reason.empty()) {

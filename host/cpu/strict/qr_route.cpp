@@ -1,9 +1,11 @@
 // Owns the step by QR and a bidiagonal form (cpu_routes.hpp).
 #include "strict_qr.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
+#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -12,10 +14,11 @@
 
 namespace vindex::cpu {
 
-Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change, Finding before,
-              std::int64_t lost, Workspace& workspace, MatrixReport& report) {
+statistics::StepResult by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
+                             statistics::StepResult before, std::int64_t lost, Workspace& workspace,
+                             MatrixReport& report) {
   const std::int64_t p = plan.short_side;
-  Finding found = std::move(before);
+  statistics::StepResult found = std::move(before);
   found.negative = false;
   found.tail_errors.clear();
   WorkArray<double> r(workspace, p * p, "the triangular factor");
@@ -27,7 +30,7 @@ Finding by_qr(TileReader& reader, const SvdPlan& plan, const TileChange& change,
           smallest_singular_values(r.data(), p, lost, found.sigma.front(), workspace);
       // The iteration finds singular values, but nothing in it says that they are the smallest: the
       // float64 Gram, good to its own rounding, does.
-      if (is_tail_of(tail, found.sigma, measure::gram64_square_error(found.sigma))) {
+      if (statistics::is_tail_of(tail, found.sigma, statistics::gram64_square_error(found.sigma))) {
         std::copy(tail.begin(), tail.end(), found.sigma.end() - lost);
         std::sort(found.sigma.begin(), found.sigma.end(), std::greater<>());
         found.tail_errors.assign(tail.size(),

@@ -16,7 +16,7 @@
 
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/stopwatch.hpp"
 #include <vindex/error.hpp>
 

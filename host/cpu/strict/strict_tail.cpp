@@ -17,7 +17,7 @@
 #include "core/constants.hpp"
 #include "core/integers.hpp"
 #include "core/philox.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include <vindex/error.hpp>

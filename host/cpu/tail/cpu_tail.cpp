@@ -12,9 +12,10 @@
 // while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
 // a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
 // decision 39). Why the values are exact although the vectors are only good to float32 stands in
-// cpu_routes.hpp, and the bounds of their errors in measure/judgement.hpp.
+// cpu_routes.hpp, and the bounds of their errors in statistics/spectrum/judgement.hpp.
 #include "tail_steps.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
@@ -22,7 +23,8 @@
 #include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "measure/judgement.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +39,8 @@ constexpr int kMaxPasses = 4;
 /// One matrix: its band and what is known of it.
 class Tail {
  public:
-  Tail(ReducedGram& gram, const Finding& before, std::int64_t lost, Workspace& workspace)
+  Tail(ReducedGram& gram, const statistics::StepResult& before, std::int64_t lost,
+       Workspace& workspace)
       : gram_(gram),
         before_(before),
         p_(gram.short_side),
@@ -84,7 +87,7 @@ class Tail {
 
   /// Sets the last values and their errors from a pass over the weights; false where that
   /// contradicts what was known.
-  bool take(const TailValues& tail, Finding& found) const {
+  bool take(const TailValues& tail, statistics::StepResult& found) const {
     const double to_sigma = std::ldexp(1.0, -change().scale_exponent);
     std::vector<double> sigma;
     std::vector<double> residuals;
@@ -92,8 +95,8 @@ class Tail {
       sigma.push_back(to_sigma * tail.sigma[static_cast<std::size_t>(j)]);
       residuals.push_back(to_sigma * to_sigma * norm(tail.residual, p_, j));
     }
-    return measure::take_tail({.sigma = sigma, .residuals = residuals, .max_settled = settled()},
-                              lost_, before_, found);
+    return statistics::take_tail({.sigma = sigma, .residuals = residuals, .max_settled = settled()},
+                                 lost_, before_, found);
   }
 
  private:
@@ -108,7 +111,7 @@ class Tail {
     // Some times the rounding of an entry, which nearly always is more than the band is short of
     // being definite. The shift only has to be small beside the eigenvalues to be separated; a
     // larger one costs restarts and no accuracy.
-    double shift = matrix_error(0, 0.0, {.entry = 3.0 * entry});
+    double shift = statistics::matrix_error(0, 0.0, {.entry = 3.0 * entry});
     for (int attempt = 0; attempt < 4; ++attempt, shift *= 10.0) {
       if (inverse_.factor(shift)) {
         return true;
@@ -118,7 +121,7 @@ class Tail {
   }
 
   ReducedGram& gram_;
-  const Finding& before_;
+  const statistics::StepResult& before_;
   std::int64_t p_;  ///< the short side
   std::int64_t n_;  ///< of it, lines that are not zero: so many values are in `before`
   std::int64_t lost_;
@@ -151,13 +154,14 @@ std::uint64_t tail_workspace_bytes(const SvdPlan& plan) {
   return BandInverse::bytes(p) + array_bytes(p * width, sizeof(double)) + std::max(search, passes);
 }
 
-Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Finding before,
-                std::int64_t lost, const Situation& situation, Workspace& workspace,
-                MatrixReport& report) {
+statistics::StepResult by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram,
+                               statistics::StepResult before, std::int64_t lost,
+                               const statistics::StepContext& situation, Workspace& workspace,
+                               MatrixReport& report) {
   // Values that are exact zeros, those of lines that are, are no part of the search.
   const std::int64_t zeros = std::exchange(before.zero_rows, 0);
   before.sigma.resize(as_size(gram.n));
-  Finding found = before;
+  statistics::StepResult found = before;
   found.tail_errors.clear();
   Tail tail(gram, before, lost - zeros, workspace);
   WorkArray<double> basis;
@@ -175,7 +179,7 @@ Finding by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram, Find
     if (!tail.take(values, found)) {
       break;
     }
-    if (is_tail_enough(found.sigma, found.tail_errors, situation)) {
+    if (statistics::is_tail_enough(found.sigma, found.tail_errors, situation)) {
       break;
     }
     basis = std::move(values.basis);

@@ -1,5 +1,5 @@
-// Owns the computed half of the proof in measure/spectrum_bounds.hpp. With V the Ritz vectors, T
-// their values, R their residuals, G the Gram matrix in memory:
+// Owns the computed half of the proof in statistics/spectrum/spectrum_bounds.hpp. With V the Ritz
+// vectors, T their values, R their residuals, G the Gram matrix in memory:
 //
 //   tau I - G + V T V^T is positive definite, by a Cholesky factorisation that succeeds (potrf)
 //   upper sums: eigenvalues of T + R^T R / (t_k - tau)                                   (syev)
@@ -14,10 +14,12 @@
 // pivots are none.
 #include "projection.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -33,7 +35,7 @@ bool is_complement_below(const float* gram, const Projection& projection, double
   const std::int64_t p = projection.basis.size() / projection.count;
   const std::int64_t m = projection.count;
   WorkArray<double> matrix(workspace, p * p, "the matrix of the certificate");
-  const double shift = definiteness_shift(p, projection.values, tau);
+  const double shift = statistics::definiteness_shift(p, projection.values, tau);
   {
     WorkArray<double> scaled(workspace, p * m, "scaled vectors");
     for (std::int64_t j = 0; j < m; ++j) {
@@ -57,8 +59,9 @@ bool is_complement_below(const float* gram, const Projection& projection, double
 }
 
 /// sum of the k largest eigenvalues of T + R^T R / gap, and the largest alone.
-UpperSums upper_sums(const Projection& projection, const WorkArray<double>& residual_gram,
-                     double gap, std::int64_t k, Workspace& workspace) {
+statistics::UpperSums upper_sums(const Projection& projection,
+                                 const WorkArray<double>& residual_gram, double gap, std::int64_t k,
+                                 Workspace& workspace) {
   const std::int64_t m = projection.count;
   WorkArray<double> matrix(workspace, m * m, "the matrix of the bounds");
   WorkArray<double> work(workspace, 36 * m, "eigenvalues of the bounds");
@@ -75,7 +78,7 @@ UpperSums upper_sums(const Projection& projection, const WorkArray<double>& resi
   blas::blas().LAPACK_dsyev("N", "U", &order, matrix.data(), &order, ascending, work.data(),
                             &work_size, &info);
   expects(info == 0, "dsyev converges on a small projected matrix");
-  UpperSums sums;
+  statistics::UpperSums sums;
   sums.top = ascending[m - 1];
   for (std::int64_t i = 0; i < k; ++i) {
     sums.sum += ascending[m - 1 - i];
@@ -101,29 +104,30 @@ SpectrumBounds prove_bounds(const float* gram, const Projection& projection, dou
                             Workspace& workspace) {
   const std::int64_t m = projection.count;
   const std::int64_t p = projection.basis.size() / m;
-  const CertificateInput input = {.values = projection.values,
-                                  .next_value = next_value,
-                                  .gram_error = gram_error,
-                                  .sum_squares = sum_squares,
-                                  .short_side = p,
-                                  .long_side = long_side};
-  const std::vector<double> candidates = complement_candidates(input);
+  const statistics::CertificateInput input = {.values = projection.values,
+                                              .next_value = next_value,
+                                              .gram_error = gram_error,
+                                              .sum_squares = sum_squares,
+                                              .short_side = p,
+                                              .long_side = long_side};
+  const std::vector<double> candidates = statistics::complement_candidates(input);
   const auto proved = std::find_if(candidates.begin(), candidates.end(), [&](double candidate) {
     return is_complement_below(gram, projection, candidate, workspace);
   });
   if (proved == candidates.end()) {
-    return unproved_bounds();
+    return statistics::unproved_bounds();
   }
   WorkArray<double> residual_gram(workspace, m * m, "the Gram matrix of the residuals");
   blas::blas().cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, as_int(m), as_int(m), as_int(p),
                            1.0, projection.residual.data(), as_int(p), projection.residual.data(),
                            as_int(p), 0.0, residual_gram.data(), as_int(m));
-  std::vector<UpperSums> upper;
-  for (std::size_t index = 0; index < bounded_count(); ++index) {
-    upper.push_back(upper_sums(projection, residual_gram, certificate_gap(input, *proved, index),
-                               bounded_k(index), workspace));
+  std::vector<statistics::UpperSums> upper;
+  for (std::size_t index = 0; index < statistics::bounded_count(); ++index) {
+    upper.push_back(upper_sums(projection, residual_gram,
+                               statistics::certificate_gap(input, *proved, index),
+                               statistics::bounded_k(index), workspace));
   }
-  return certified_bounds(input, upper);
+  return statistics::certified_bounds(input, upper);
 }
 
 }  // namespace vindex::cpu

@@ -22,7 +22,7 @@
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
 #include "core/philox.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include <vindex/error.hpp>

@@ -5,9 +5,12 @@
 #include "chebyshev.hpp"
 #include "projection.hpp"
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/stopwatch.hpp"
+#include "statistics/spectrum/judgement.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,20 +19,22 @@ namespace vindex::cpu {
 
 std::uint64_t fast_bytes(const SvdPlan& plan) {
   const std::int64_t p = plan.short_side;
-  if (p <= kFullSpectrumSize) {
+  if (p <= statistics::kFullSpectrumSize) {
     return 0;
   }
-  return array_bytes(p * p, sizeof(float)) + array_bytes(p * kBlockWidth, sizeof(float)) +
-         std::max(
-             top_subspace_bytes(p, kBlockWidth),
-             projection_bytes(plan, kProvedVectors, false) + certificate_bytes(p, kProvedVectors));
+  return array_bytes(p * p, sizeof(float)) +
+         array_bytes(p * statistics::kBlockWidth, sizeof(float)) +
+         std::max(top_subspace_bytes(p, statistics::kBlockWidth),
+                  projection_bytes(plan, statistics::kProvedVectors, false) +
+                      certificate_bytes(p, statistics::kProvedVectors));
 }
 
-Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& first_change,
-                     bool certify, Workspace& workspace, MatrixReport& report) {
+statistics::StepResult by_chebyshev(TileReader& reader, const SvdPlan& plan,
+                                    const TileChange& first_change, bool certify,
+                                    Workspace& workspace, MatrixReport& report) {
   const std::int64_t p = plan.short_side;
   TileChange change = first_change;
-  Finding fast;
+  statistics::StepResult fast;
   fast.method = "gram32+chebyshev+cpu";
   WorkArray<float> gram(workspace, p * p, "the Gram matrix");
   form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
@@ -45,20 +50,21 @@ Finding by_chebyshev(TileReader& reader, const SvdPlan& plan, const TileChange& 
   {
     const Stopwatch watch(report.seconds_eigen);
     const auto enough = [&](std::span<const double> values, std::span<const double> residuals) {
-      return is_enough_for_bounds(values, residuals, gram_error, sum_squares);
+      return statistics::is_enough_for_bounds(values, residuals, gram_error, sum_squares);
     };
-    top = top_subspace(gram.data(), p, kBlockWidth, enough, workspace);
+    top = top_subspace(gram.data(), p, statistics::kBlockWidth, enough, workspace);
   }
-  const Projection projection =
-      project(reader, plan, change, widened(top.basis.data(), p, kProvedVectors, workspace),
-              kProvedVectors, false, workspace, report.seconds_eigen);
-  for (std::int64_t i = 0; i < kFastValues; ++i) {
+  const Projection projection = project(
+      reader, plan, change, widened(top.basis.data(), p, statistics::kProvedVectors, workspace),
+      statistics::kProvedVectors, false, workspace, report.seconds_eigen);
+  for (std::int64_t i = 0; i < statistics::kFastValues; ++i) {
     const double value = std::max(projection.values[static_cast<std::size_t>(i)], 0.0);
     fast.sigma.push_back(std::ldexp(std::sqrt(value), -change.scale_exponent));
   }
   if (certify) {
     const Stopwatch watch(report.seconds_eigen);
-    const double next = top.values[kProvedVectors] + top.residuals[kProvedVectors];
+    const double next =
+        top.values[statistics::kProvedVectors] + top.residuals[statistics::kProvedVectors];
     fast.bounds = prove_bounds(gram.data(), projection, next, gram_error, sum_squares,
                                plan.long_side, workspace);
   }

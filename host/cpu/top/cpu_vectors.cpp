@@ -8,11 +8,12 @@
 #include "chebyshev.hpp"
 #include "projection.hpp"
 
+#include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "cpu/cpu_routes.hpp"
 #include "cpu/stopwatch.hpp"
-#include "measure/singular_triplets.hpp"
+#include "statistics/spectrum/singular_triplets.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -51,10 +52,10 @@ WorkArray<double> filtered_vectors(TileReader& reader, const SvdPlan& plan, Tile
   form_gram(reader, plan, change, workspace, gram.data(), report.seconds_gram);
   const Stopwatch watch(report.seconds_eigen);
   const auto enough = [&](std::span<const double> values, std::span<const double> residuals) {
-    return is_enough_for_vectors(values, residuals, count);
+    return statistics::is_enough_for_vectors(values, residuals, count);
   };
   const TopSubspace top =
-      top_subspace(gram.data(), p, vector_block_width(p, count), enough, workspace);
+      top_subspace(gram.data(), p, statistics::vector_block_width(p, count), enough, workspace);
   return widened(top.basis.data(), p, count, workspace);
 }
 
@@ -62,13 +63,14 @@ WorkArray<double> filtered_vectors(TileReader& reader, const SvdPlan& plan, Tile
 
 std::uint64_t vectors_bytes(const SvdPlan& plan, std::int32_t wanted) {
   const std::int64_t p = plan.short_side;
-  const std::int64_t count = triplet_columns(p, wanted);
+  const std::int64_t count = statistics::triplet_columns(p, wanted);
   const std::uint64_t search =
-      are_dense_vectors(p, count)
+      statistics::are_dense_vectors(p, count)
           ? array_bytes(p * p, sizeof(double)) + array_bytes(plan.chunk * p, sizeof(double)) +
                 array_bytes(p, sizeof(double)) + array_bytes(dense_work(p), sizeof(double)) +
                 array_bytes(kDenseIntegers * p, sizeof(int))
-          : array_bytes(p * p, sizeof(float)) + top_subspace_bytes(p, vector_block_width(p, count));
+          : array_bytes(p * p, sizeof(float)) +
+                top_subspace_bytes(p, statistics::vector_block_width(p, count));
   return array_bytes(p * count, sizeof(double)) +
          std::max(search, projection_bytes(plan, count, true)) +
          static_cast<std::uint64_t>(wanted) *
@@ -79,10 +81,10 @@ SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::i
                                  bool transposed, Workspace& workspace, MatrixReport& report) {
   const std::int64_t p = plan.short_side;
   const std::int64_t n = plan.long_side;
-  const std::int64_t count = triplet_columns(p, wanted);
+  const std::int64_t count = statistics::triplet_columns(p, wanted);
   TileChange change;
   change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
-  WorkArray<double> start = are_dense_vectors(p, count)
+  WorkArray<double> start = statistics::are_dense_vectors(p, count)
                                 ? dense_vectors(reader, plan, change, count, workspace, report)
                                 : filtered_vectors(reader, plan, change, count, workspace, report);
   const Projection projection =
@@ -90,7 +92,7 @@ SingularVectors singular_vectors(TileReader& reader, const SvdPlan& plan, std::i
   const auto columns = [count](const WorkArray<double>& array, std::int64_t length) {
     return std::span<const double>(array.data(), static_cast<std::size_t>(count * length));
   };
-  return singular_triplets(
+  return statistics::singular_triplets(
       {.basis = columns(projection.basis, p),
        .image = columns(projection.image, n),
        .residuals = columns(projection.residual, p),

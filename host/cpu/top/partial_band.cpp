@@ -7,8 +7,8 @@
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
-#include "cpu/seam.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace vindex::cpu {
 namespace {
 
-constexpr std::int64_t kFirstLook = 3 * kFastValues;
+constexpr std::int64_t kFirstLook = 3 * statistics::kFastValues;
 /// Of the order: behind that, what is left of the reduction costs less than the looks that save it
 /// (noise of 768 x 2048 wants half of the columns, and took longer than a whole reduction).
 constexpr double kLastLook = 0.52;
@@ -117,7 +117,7 @@ std::vector<double> TopProbe::top_of(std::span<const double> band, std::int64_t 
       band_norm_squared_ += unit_ * value * (unit_ * value);
     }
   }
-  std::vector<double> top(values.rbegin(), values.rbegin() + kFastValues);
+  std::vector<double> top(values.rbegin(), values.rbegin() + statistics::kFastValues);
   for (double& value : top) {
     value *= unit_;
   }

@@ -18,7 +18,7 @@
 
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
 #include "cpu/workspace.hpp"
-#include "measure/spectrum_bounds.hpp"
+#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -34,14 +34,15 @@ struct TopRequest {
   double norm_squared = 0.0;  ///< ||G||_F^2
   float* room = nullptr;      ///< order x order; may be the matrix itself
   /// Error of each of the largest eigenvalues by rounding, from the norms of the passes
-  /// (measure::GramNorms::passes_norm_squared) and those values.
-  std::function<measure::SquareErrors(double passes, std::span<const double> largest)> errors;
+  /// (statistics::GramNorms::passes_norm_squared) and those values.
+  std::function<statistics::SquareErrors(double passes, std::span<const double> largest)> errors;
 };
 
 /// True where a reduction may end early enough to be worth the looks.
 bool may_end_early(std::int64_t order);
 
-/// Ends a tridiagonalisation once measure::kFastValues values are known as well as `fast` promises.
+/// Ends a tridiagonalisation once statistics::kFastValues values are known as well as `fast`
+/// promises.
 class TopProbe final : public TridiagonalProbe {
  public:
   TopProbe(TopRequest request, Workspace& workspace);
@@ -57,7 +58,7 @@ class TopProbe final : public TridiagonalProbe {
   const std::vector<double>& lower() const { return lower_; }
   const std::vector<double>& upper() const { return upper_; }
   double passes_norm_squared() const { return passes_; }
-  const measure::SquareErrors& errors() const { return errors_; }
+  const statistics::SquareErrors& errors() const { return errors_; }
   /// Trace and squared norm of the band's part, by the eigenvalues found of it, with all that is
   /// beside it: those of the whole matrix but for rounding.
   double trace() const { return band_trace_ + rest_trace_; }
@@ -82,7 +83,7 @@ class TopProbe final : public TridiagonalProbe {
   double excess_there_ = 0.0;
   int failures_ = 0;
   std::vector<double> lower_, upper_;
-  measure::SquareErrors errors_;
+  statistics::SquareErrors errors_;
   double passes_ = 0.0;
   double band_trace_ = 0.0, band_norm_squared_ = 0.0;  ///< of the eigenvalues behind lower_
   double rest_trace_ = 0.0, rest_norm_squared_ = 0.0;  ///< of C and, twice, E

@@ -3,15 +3,16 @@
 // left vectors. Errors of a float32 Gram do not enter.
 //
 // Also owns the matrices of the certified bounds of `fast` mode on the CPU: one Cholesky
-// factorisation, and small eigenvalue problems. The proof stands in measure/spectrum_bounds.hpp.
+// factorisation, and small eigenvalue problems. The proof stands in
+// statistics/spectrum/spectrum_bounds.hpp.
 //
 // Also owns the pass that multiplies the weights and their transpose with the columns of a basis,
 // in float64 and piece by piece.
 #pragma once
 
+#include "backend/backend.hpp"
 #include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/seam.hpp"
 #include "cpu/workspace.hpp"
 
 #include <cstdint>

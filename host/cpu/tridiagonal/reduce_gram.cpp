@@ -4,7 +4,7 @@
 
 #include "tridiagonal.hpp"
 
-#include "measure/spectrum_error.hpp"
+#include "statistics/spectrum/spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ ReductionNorms reduce(const GramToReduce<Real>& gram, const SvdPlan& plan, const
   const std::int64_t order = gram.order;
   if (!is_reduced_by_band(order, plan.library_only)) {
     reduce_to_tridiagonal(gram.values, order, d, e, plan.library_only, workspace);
-    return {.passes = measure::passes_norm_squared(order, gram.norm_squared)};
+    return {.passes = statistics::passes_norm_squared(order, gram.norm_squared)};
   }
   constexpr bool kWide = sizeof(Real) == sizeof(double);
   const auto factor_of = [&](std::size_t element_bytes) {

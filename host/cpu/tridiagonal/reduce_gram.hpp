@@ -11,7 +11,7 @@
 
 namespace vindex::cpu {
 
-/// What a reduction to tridiagonal form rounds, in units of the matrix (measure::GramNorms).
+/// What a reduction to tridiagonal form rounds, in units of the matrix (statistics::GramNorms).
 struct ReductionNorms {
   double passes = 0.0;
   double narrow_passes = 0.0;  ///< of those in float32 that followed others in float64

@@ -18,7 +18,7 @@
 
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "core/stop.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // walk came, and the findings.
 #pragma once
 
-#include "core/byte_source.hpp"
+#include "core/files/byte_source.hpp"
 #include "decode/element_type.hpp"
 #include "gguf/walker.hpp"
 #include "organ/verify.hpp"

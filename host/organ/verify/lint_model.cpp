@@ -2,9 +2,9 @@
 #include "lint_file.hpp"
 #include "model_rules.hpp"
 
-#include "core/text_parts.hpp"
-#include "organ/file_type.hpp"
-#include "organ/organ_class.hpp"
+#include "core/text/text_parts.hpp"
+#include "organ/extract/file_type.hpp"
+#include "organ/extract/organ_class.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

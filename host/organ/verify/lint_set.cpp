@@ -1,8 +1,8 @@
 // Files of a set: split keys, names, tensors over all of them.
 #include "lint_file.hpp"
 
-#include "core/atomic_file.hpp"
-#include "input/gguf_set.hpp"
+#include "core/files/atomic_file.hpp"
+#include "input/gguf/gguf_set.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,10 +3,10 @@
 #include "lint_file.hpp"
 
 #include "core/integers.hpp"
-#include "core/parallel.hpp"
+#include "core/process/parallel.hpp"
 #include "decode/byte_order.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/encoded_sample.hpp"
+#include "decode/encode/encoded_sample.hpp"
 #include "decode/encoding.hpp"
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
 // Owns those tables and looking a rule up by architecture.
 #include "model_rules.hpp"
 
-#include "core/text_parts.hpp"
+#include "core/text/text_parts.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -4,10 +4,10 @@
 
 #include "lint_file.hpp"
 
-#include "input/gguf_set.hpp"
+#include "input/gguf/gguf_set.hpp"
 #include "input/model_folder.hpp"
-#include "input/open_store.hpp"
-#include "organ/manifest.hpp"
+#include "input/stores/open_store.hpp"
+#include "organ/manifest/manifest.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

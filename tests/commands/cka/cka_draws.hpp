@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::jobs::testing {
+namespace vindex::commands::testing {
 
 /// Prompts of these lengths, as a dump says them.
 inline model::Dump dump_of(const std::vector<std::int64_t>& lengths) {
@@ -72,4 +72,4 @@ inline TileResult row_tile_of(MemoryDump& a, MemoryDump& b, const TileDraws& dra
   return tile_of(plan, a, b, draws, 1);
 }
 
-}  // namespace vindex::jobs::testing
+}  // namespace vindex::commands::testing

@@ -2,10 +2,10 @@
 // parts that a tile is made of.
 #pragma once
 
+#include "commands/cka/cka_tile.hpp"
 #include "core/philox.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "engine/matrix_loader.hpp"
-#include "jobs/cka/cka_tile.hpp"
+#include "engine/units/matrix_loader.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-namespace vindex::jobs::testing {
+namespace vindex::commands::testing {
 
 /// Standard normal number `index` of a stream.
 inline double normal(std::uint64_t key, std::uint64_t index) {
@@ -87,7 +87,7 @@ class OpenedLayers {
   std::vector<TileLayer> layers_;
 };
 
-inline measure::Backend& backend() {
+inline Backend& backend() {
   static const auto cpu = cpu::make_cpu_backend(1, "");
   return *cpu;
 }
@@ -112,4 +112,4 @@ inline std::vector<engine::RowRun> equal_groups(std::int64_t count, std::int64_t
   return groups;
 }
 
-}  // namespace vindex::jobs::testing
+}  // namespace vindex::commands::testing

@@ -2,8 +2,8 @@
 // the table of docs/cka.md.
 #include "cka_draws.hpp"
 
-#include "jobs/cka/cka_rows.hpp"
-#include "measure/cka.hpp"
+#include "commands/cka/cka_rows.hpp"
+#include "statistics/cka/cka.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <numeric>
 #include <string>
 
-namespace vindex::jobs::cka_interval_test {
+namespace vindex::commands::cka_interval_test {
 namespace {
 
 using testing::drawn_lengths;
@@ -63,7 +63,7 @@ TEST_P(CkaInterval, CoversAsOftenAsItSays) {
   constexpr std::uint64_t kSamples = 300;
   const Regime& regime = GetParam();
   std::vector<double> estimates;
-  std::vector<measure::JackknifeError> errors;
+  std::vector<statistics::JackknifeError> errors;
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
     const model::Dump dump =
         dump_of(drawn_lengths(regime.prompts, regime.least, regime.most, 30 + sample));
@@ -73,7 +73,8 @@ TEST_P(CkaInterval, CoversAsOftenAsItSays) {
     const TileResult found = row_tile_of(a, b, {rows.groups, nullptr, 0, true});
     const Estimate& estimate = found.pairs.front().estimate;
     estimates.push_back(estimate.cka);
-    errors.push_back(measure::jackknife_error(estimate.cka, estimate.without, estimate.directions));
+    errors.push_back(
+        statistics::jackknife_error(estimate.cka, estimate.without, estimate.directions));
   }
   const auto count = double{kSamples};
   const double mean = std::accumulate(estimates.begin(), estimates.end(), 0.0) / count;
@@ -112,4 +113,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& regime) { return fmt::format("Regime{}", regime.index); });
 
 }  // namespace
-}  // namespace vindex::jobs::cka_interval_test
+}  // namespace vindex::commands::cka_interval_test

@@ -3,8 +3,8 @@
 // docs/cka.md.
 #include "cka_draws.hpp"
 
-#include "jobs/cka/cka_rows.hpp"
-#include "measure/cka.hpp"
+#include "commands/cka/cka_rows.hpp"
+#include "statistics/cka/cka.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <numeric>
 #include <string>
 
-namespace vindex::jobs::cka_null_test {
+namespace vindex::commands::cka_null_test {
 namespace {
 
 using testing::drawn_lengths;
@@ -111,7 +111,7 @@ std::vector<double> p_of_pairs(const Sides& dumps, engine::Pooling pooling, cons
   const TileResult found = row_tile_of(a, b, {rows.groups, &rows.strata, kDraws, false});
   std::vector<double> p;
   for (const TilePair& pair : found.pairs) {
-    p.push_back(measure::null_of_draws(pair.permuted, pair.estimate.cka).p);
+    p.push_back(statistics::null_of_draws(pair.permuted, pair.estimate.cka).p);
   }
   return p;
 }
@@ -261,7 +261,7 @@ TEST(CkaNullTest, LengthsThatDifferAllLeaveNoOrder) {
   // Pooled rows depend on the length of their prompts too.
   const ComparedRows pooled = compared_rows(dump, dump, engine::Pooling::kMean, true);
   EXPECT_EQ(few_orders(pooled), reason);
-  EXPECT_EQ(pooled.strata, (measure::Strata{{7, 8}}));
+  EXPECT_EQ(pooled.strata, (statistics::Strata{{7, 8}}));
   // Where the other side's tokens are others, its lengths are as good.
   const model::Dump even = dump_of(std::vector<std::int64_t>(30, 4));
   for (const auto& [a, b] : {std::pair(&dump, &even), std::pair(&even, &dump)}) {
@@ -273,4 +273,4 @@ TEST(CkaNullTest, LengthsThatDifferAllLeaveNoOrder) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::cka_null_test
+}  // namespace vindex::commands::cka_null_test

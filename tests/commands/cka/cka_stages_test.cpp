@@ -2,16 +2,16 @@
 // the table of docs/cka.md.
 #include "cka_draws.hpp"
 
-#include "jobs/cka/cka_rows.hpp"
-#include "measure/cka.hpp"
-#include "measure/stages.hpp"
+#include "commands/cka/cka_rows.hpp"
+#include "statistics/cka/cka.hpp"
+#include "statistics/layers/stages.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace vindex::jobs::cka_stages_test {
+namespace vindex::commands::cka_stages_test {
 namespace {
 
 using testing::drawn_lengths;
@@ -59,20 +59,20 @@ std::vector<Values> layers_of(const Chain& chain, const model::Dump& dump, std::
   return layers;
 }
 
-measure::Stages stages_of_chain(const Chain& chain, std::uint64_t key) {
+statistics::Stages stages_of_chain(const Chain& chain, std::uint64_t key) {
   const model::Dump dump = dump_of(drawn_lengths(24, 1, 3, key));
   const ComparedRows rows = compared_rows(dump, dump, engine::Pooling::kNone, true);
   MemoryDump a(dump.tokens, layers_of(chain, dump, 100 * key));
   MemoryDump b(dump.tokens, {noise_of(dump, 100 * key + 99, 2)});
   const TileResult found = row_tile_of(a, b, {rows.groups, nullptr, 0, true});
-  std::vector<measure::Adjacent> adjacent;
+  std::vector<statistics::Adjacent> adjacent;
   for (std::size_t i = 0; i + 1 < chain.layers; ++i) {
     const Estimate& estimate = found.adjacent[i];
     adjacent.push_back(
         {estimate.cka,
-         measure::jackknife_error(estimate.cka, estimate.without, estimate.directions).error});
+         statistics::jackknife_error(estimate.cka, estimate.without, estimate.directions).error});
   }
-  return measure::count_stages(adjacent).value();
+  return statistics::count_stages(adjacent).value();
 }
 
 class CkaStages : public ::testing::TestWithParam<Chain> {};
@@ -109,4 +109,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& chain) { return fmt::format("Chain{}", chain.index); });
 
 }  // namespace
-}  // namespace vindex::jobs::cka_stages_test
+}  // namespace vindex::commands::cka_stages_test

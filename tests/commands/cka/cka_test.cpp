@@ -1,18 +1,18 @@
 // CKA of tiles of layers: both forms agree, with each other and with samples that lack a prompt,
 // plans fit their memory.
-#include "measure/cka.hpp"
+#include "statistics/cka/cka.hpp"
 
 #include "cka_fixture.hpp"
 
-#include "jobs/cka/cka_plan.hpp"
-#include "measure/metrics.hpp"
+#include "commands/cka/cka_plan.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-namespace vindex::jobs::cka_test {
+namespace vindex::commands::cka_test {
 namespace {
 
 using testing::backend;
@@ -74,7 +74,7 @@ TEST(CkaTileTest, FormsAndBlocksAgree) {
   MemoryDump b(rows, {related(30, 3, 16, 0, 2, 1.0), noise(rows, 31, 3)});
   const std::vector<engine::RowRun> groups = {{0, 11}, {11, 1},  {12, 30},
                                               {42, 7}, {49, 11}, {60, 30}};
-  const measure::Strata strata = {{0, 4}, {2, 5}};
+  const statistics::Strata strata = {{0, 4}, {2, 5}};
   const TileDraws draws{groups, &strata, 7, true};
   const TileResult whole = tile_of(plan_of(true, rows), a, b, draws);
   EXPECT_GT(whole.pairs[2].estimate.cka, 0.2);
@@ -206,7 +206,7 @@ TEST(CkaTileTest, ScalesDoNotCount) {
       Values scaled = x;
       std::for_each(scaled.begin(), scaled.end(), [&](float& value) { value *= by; });
       MemoryDump a(kRows, {scaled}), b(kRows, {y});
-      const measure::Strata strata = {{0, 1, 2, 3, 4, 5}};
+      const statistics::Strata strata = {{0, 1, 2, 3, 4, 5}};
       return tile_of(plan_of(by_rows, 20), a, b, {equal_groups(20, 3), &strata, 3, true})
           .pairs.front();
     };
@@ -220,7 +220,7 @@ TEST(CkaTileTest, ScalesDoNotCount) {
   }
 }
 
-std::uint64_t products_bytes(const measure::InnerProductShape& shape) {
+std::uint64_t products_bytes(const InnerProductShape& shape) {
   return backend().inner_product_memory(shape).host;
 }
 
@@ -284,4 +284,4 @@ TEST(CkaPlanTest, ThePlanSaysWhatDrawsCost) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::cka_test
+}  // namespace vindex::commands::cka_test

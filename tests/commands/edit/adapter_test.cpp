@@ -1,8 +1,8 @@
 // Patches and adapters as files: what is written is read again, and what is refused.
 #include "edit_product.hpp"
 
+#include "commands/edit/patch.hpp"
 #include "input/model_files.hpp"
-#include "jobs/edit/patch.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,5 +1,5 @@
 // Where edits write: no output over another one, none over what is read, however they are spelt.
-#include "jobs/edit/edit_model.hpp"
+#include "commands/edit/edit_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"

@@ -1,7 +1,7 @@
 // Owns what an edit adds to a matrix, formed in float64 for tests.
 #pragma once
 
-#include "jobs/edit/matrix_edit.hpp"
+#include "commands/edit/matrix_edit.hpp"
 
 #include <cstdint>
 #include <vector>

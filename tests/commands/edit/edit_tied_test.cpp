@@ -1,5 +1,5 @@
 // Edits of the ends of a model whose configuration ties them and that stores both.
-#include "jobs/edit/edit_model.hpp"
+#include "commands/edit/edit_model.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/npy_builder.hpp"
 #include "tests/support/temporary_folder.hpp"

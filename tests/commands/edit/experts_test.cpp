@@ -1,5 +1,5 @@
 // Adapters of experts against models that hold them one by one or as a stack, either way round.
-#include "jobs/edit/experts.hpp"
+#include "commands/edit/experts.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"

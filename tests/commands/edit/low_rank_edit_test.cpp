@@ -1,8 +1,8 @@
 // Closed forms of the edits, and what is refused.
 #include "edit_product.hpp"
 
-#include "core/stop.hpp"
-#include "jobs/edit/matrix_edit.hpp"
+#include "commands/edit/matrix_edit.hpp"
+#include "core/process/stop.hpp"
 #include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>

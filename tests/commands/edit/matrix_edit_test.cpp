@@ -1,6 +1,6 @@
 // One stored matrix and its edit: encodings, slices, transposed storage, figures.
-#include "engine/matrix_loader.hpp"
-#include "jobs/edit/edit_model.hpp"
+#include "commands/edit/edit_model.hpp"
+#include "engine/units/matrix_loader.hpp"
 #include "synth/make_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

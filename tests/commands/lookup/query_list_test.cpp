@@ -1,5 +1,5 @@
 // Lists of queries: those of files are made one at a time, and again.
-#include "jobs/lookup/query_list.hpp"
+#include "commands/lookup/query_list.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs::query_list_test {
+namespace vindex::commands::query_list_test {
 namespace {
 
 using testing::error_of;
@@ -75,4 +75,4 @@ TEST(QueryList, MoreThanFourMillionLinesAreRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::query_list_test
+}  // namespace vindex::commands::query_list_test

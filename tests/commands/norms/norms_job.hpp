@@ -2,12 +2,12 @@
 // a model, a row of a results file each.
 #pragma once
 
-#include "core/parallel.hpp"
-#include "core/stop.hpp"
-#include "engine/description_parts.hpp"
-#include "engine/row_slabs.hpp"
-#include "engine/unit_stream.hpp"
-#include "results/cell_table.hpp"
+#include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
+#include "engine/run/description_parts.hpp"
+#include "engine/units/row_slabs.hpp"
+#include "engine/units/unit_stream.hpp"
+#include "results/tables/cell_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::jobs {
+namespace vindex::commands {
 
 // 1. The table: every number of a row beside its identity. Writer, reader and checks follow it.
 inline constexpr std::array<results::CellColumn, 1> kNormsCells = {{
@@ -72,7 +72,7 @@ class NormsJob final : public engine::Job {
     }
     return works;
   }
-  engine::Lanes lanes() const override { return {.calls = {threads_}}; }
+  engine::WorkerLayout worker_layout() const override { return {.calls = {threads_}}; }
 
   /// From many threads at once, a unit each. Stopped is no std::exception: it passes.
   void process(engine::UnitStream& unit, std::size_t /*device*/, engine::RowSink& rows) override {
@@ -95,7 +95,7 @@ class NormsJob final : public engine::Job {
         .matrices[static_cast<std::size_t>(model_.selected[static_cast<std::size_t>(row)])];
   }
 
-  static results::ResultRow norm_of(measure::MatrixInput& input, const std::stop_token& stop) {
+  static results::ResultRow norm_of(MatrixInput& input, const std::stop_token& stop) {
     decode::Moments sum;
     engine::for_each_slab(
         input, 1, [&](const decode::EncodedMatrix& slab, std::span<const float> values) {
@@ -107,11 +107,11 @@ class NormsJob final : public engine::Job {
     row.method = "float64";
     row.cells = results::empty_cells(kNormsTable);
     if (sum.nonfinite > 0) {  // a row without a value says why
-      row.status = measure::Status::kNotFinite;
+      row.status = MatrixStatus::kNotFinite;
       row.reason = fmt::format("{} weights are not finite", sum.nonfinite);
       return row;
     }
-    row.status = measure::Status::kMeasured;
+    row.status = MatrixStatus::kMeasured;
     row.cells[norms_cell("frobenius_norm")] = std::sqrt(sum.sum_squares);
     return row;
   }
@@ -146,4 +146,4 @@ inline engine::RunOutcome measure_norms(const engine::RunSettings& settings,
                          hooks);
 }
 
-}  // namespace vindex::jobs
+}  // namespace vindex::commands

@@ -2,10 +2,10 @@
 // runner does for every job it does for this one.
 #include "norms_job.hpp"
 
-#include "jobs/spectra/measure_run.hpp"
-#include "results/query.hpp"
-#include "results/schema.hpp"
-#include "results/shown_cells.hpp"
+#include "commands/spectra/measure_run.hpp"
+#include "results/reading/query.hpp"
+#include "results/reading/shown_cells.hpp"
+#include "results/tables/schema.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"
@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs::norms_job_test {
+namespace vindex::commands::norms_job_test {
 namespace {
 
 using vindex::testing::noise_tensor;
@@ -140,4 +140,4 @@ TEST(AddingAJob, ThePageShowsTheExample) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::norms_job_test
+}  // namespace vindex::commands::norms_job_test

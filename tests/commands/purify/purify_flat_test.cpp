@@ -1,6 +1,6 @@
 // The flat methods: closed forms of both transforms, and what each method keeps.
-#include "jobs/purify/purify_methods.hpp"
-#include "jobs/purify/transforms.hpp"
+#include "commands/purify/purify_methods.hpp"
+#include "commands/purify/transforms.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Whole models purified: what changes, what keeps its bytes and why, and what a stop leaves.
+#include "commands/purify/purify.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "jobs/purify/purify.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"
@@ -68,7 +68,7 @@ class ModelOfMatrices {
   testing::GgufBuilder builder_;
 };
 
-measure::Backend& backend() {
+Backend& backend() {
   static const auto kBackend = cpu::make_cpu_backend(2);
   return *kBackend;
 }

@@ -1,8 +1,8 @@
 // The spectral methods: constants of the literature, the entries of the published table that
 // matter, and the factors that a back end's vectors make.
+#include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
-#include "jobs/purify/purify_methods.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace vindex::purify::purify_spectral_test {
 namespace {
 
-measure::Backend& backend() {
+Backend& backend() {
   static const auto kBackend = cpu::make_cpu_backend(1);
   return *kBackend;
 }
@@ -54,11 +54,11 @@ std::vector<float> low_rank(std::int64_t rows, std::int64_t cols, std::int64_t r
 }
 
 std::vector<double> spectrum(const Matrix& matrix) {
-  const auto input = measure::make_memory_input(matrix.view());
-  measure::MatrixInput* const batch[] = {input.get()};
-  measure::MatrixReport report;
+  const auto input = make_memory_input(matrix.view());
+  MatrixInput* const batch[] = {input.get()};
+  MatrixReport report;
   backend().measure(batch, {}, 0, std::span(&report, 1));
-  EXPECT_EQ(report.status, measure::Status::kMeasured);
+  EXPECT_EQ(report.status, MatrixStatus::kMeasured);
   return report.sigma;
 }
 

@@ -2,7 +2,7 @@
 // workers.
 #include "tests/support/program_fixture.hpp"
 
-#include "jobs/spectra/measure_run.hpp"
+#include "commands/spectra/measure_run.hpp"
 #include "tests/support/float_model.hpp"
 
 #include <gtest/gtest.h>
@@ -305,15 +305,15 @@ TEST_F(MeasureCliTest, AConfigurationFileEqualsFlags) {
 // `plan` makes a matrix to find out how fast the machine is: of 2 x 2^28 weights it took half a
 // minute and 2 GB.
 TEST(ExampleShapeTest, IsNoLongerThanAMeasurementNeeds) {
-  const auto weights = [](const jobs::ExampleShape& shape) { return shape.rows * shape.cols; };
-  const jobs::ExampleShape thin = jobs::example_shape(2, std::int64_t{1} << 28, 1.0);
+  const auto weights = [](const commands::ExampleShape& shape) { return shape.rows * shape.cols; };
+  const commands::ExampleShape thin = commands::example_shape(2, std::int64_t{1} << 28, 1.0);
   EXPECT_EQ(thin.rows, 2);
   EXPECT_EQ(thin.cols, std::int64_t{1} << 24);
-  const jobs::ExampleShape tall = jobs::example_shape(std::int64_t{1} << 40, 1, 1.0);
+  const commands::ExampleShape tall = commands::example_shape(std::int64_t{1} << 40, 1, 1.0);
   EXPECT_EQ(tall.cols, 1);
   EXPECT_LE(weights(tall), std::int64_t{1} << 25);
-  EXPECT_EQ(jobs::example_shape(1 << 14, 1 << 14, 0.5).rows, 1 << 13);
-  const jobs::ExampleShape usual = jobs::example_shape(7168, 2048, 1.0);
+  EXPECT_EQ(commands::example_shape(1 << 14, 1 << 14, 0.5).rows, 1 << 13);
+  const commands::ExampleShape usual = commands::example_shape(7168, 2048, 1.0);
   EXPECT_EQ(usual.rows, 7168);
   EXPECT_EQ(usual.cols, 2048);
 }

@@ -2,11 +2,11 @@
 // the real mixture and of synthetic ones, measured here.
 #include "tests/support/program_fixture.hpp"
 
-#include "measure/finite_sample.hpp"
-#include "measure/layer_statistics.hpp"
-#include "measure/metrics.hpp"
-#include "model/expert_sample.hpp"
-#include "results/query.hpp"
+#include "model/experts/expert_sample.hpp"
+#include "results/reading/query.hpp"
+#include "statistics/layers/layer_statistics.hpp"
+#include "statistics/null/finite_sample.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ const double kBand = 3.0 * std::sqrt(0.95 * 0.05 / kDraws);
 struct Figures {
   std::int32_t layer = -1;
   std::string role, metric;
-  measure::ValueRange range;
+  statistics::ValueRange range;
   std::vector<double> values;
 };
 
@@ -70,13 +70,13 @@ Coverage coverage_of(const Figures& figures, std::size_t n) {
     for (const std::int32_t place : std::span(order).first(n)) {
       sample.push_back(all[static_cast<std::size_t>(place)]);
     }
-    const measure::Estimate estimate = measure::estimate_mean(sample, untried, figures.range);
+    const statistics::Estimate estimate = statistics::estimate_mean(sample, untried, figures.range);
     // An end without a bound excludes nothing.
     out.mean += !(estimate.low > mean) && !(estimate.high < mean) ? 1.0 / kDraws : 0.0;
     of_mean.add(estimate.error, estimate.value - mean);
     for (std::size_t q = 0; q < kQuantiles.size(); ++q) {
-      const double truth = measure::quantile(all, kQuantiles[q]);
-      const measure::Estimate of = measure::estimate_quantile(sample, kQuantiles[q], untried);
+      const double truth = statistics::quantile(all, kQuantiles[q]);
+      const statistics::Estimate of = statistics::estimate_quantile(sample, kQuantiles[q], untried);
       out.quantile[q] += !(of.low > truth) && !(of.high < truth) ? 1.0 / kDraws : 0.0;
       of_quantile[q].add(of.error, of.value - truth);
     }
@@ -101,16 +101,16 @@ class SampleCoverageTest : public testing::ProgramTest {
       numbers.push_back(row.number);
     }
     std::map<std::tuple<std::int32_t, std::string, std::string>, std::vector<double>> groups;
-    std::map<std::tuple<std::int32_t, std::string, std::string>, measure::ValueRange> ranges;
-    using measure::LayerMetric;
+    std::map<std::tuple<std::int32_t, std::string, std::string>, statistics::ValueRange> ranges;
+    using statistics::LayerMetric;
     for (const LayerMetric of :
          {LayerMetric::kStableRank, LayerMetric::kEffectiveRank, LayerMetric::kSigmaRatio12}) {
-      const std::string metric(measure::layer_metric_name(of));
+      const std::string metric(statistics::layer_metric_name(of));
       const std::vector<double> values = file.numbers(metric, numbers);
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::tuple key(rows[i].layer, rows[i].role, metric);
         groups[key].push_back(values[i]);
-        ranges[key] = measure::layer_metric_range(of, std::min(rows[i].rows, rows[i].cols), 1.0);
+        ranges[key] = statistics::layer_metric_range(of, std::min(rows[i].rows, rows[i].cols), 1.0);
       }
     }
     std::vector<Figures> out;

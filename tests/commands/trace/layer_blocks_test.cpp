@@ -1,10 +1,10 @@
 // What a layer does with prompts against loops over single tokens in float64, written from the
 // definitions: attention of every form, feed-forwards, routers, logits, and the memory it says.
-#include "jobs/trace/layer_blocks.hpp"
+#include "commands/trace/forward/layer_blocks.hpp"
 
+#include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "measure/backend.hpp"
 #include "tests/support/forward_reference.hpp"
 
 #include <gtest/gtest.h>
@@ -22,16 +22,16 @@
 #include <random>
 #include <vector>
 
-namespace vindex::jobs::layer_blocks_test {
+namespace vindex::commands::layer_blocks_test {
 
 // Rows of a block are all that is made by new[] here: what is there together is counted.
 std::atomic<std::int64_t> bytes_there = 0;
 std::atomic<std::int64_t> most_bytes_there = 0;
 
-}  // namespace vindex::jobs::layer_blocks_test
+}  // namespace vindex::commands::layer_blocks_test
 
 void* operator new[](std::size_t bytes) {
-  using namespace vindex::jobs::layer_blocks_test;
+  using namespace vindex::commands::layer_blocks_test;
   void* const memory = std::malloc(bytes);
   if (memory == nullptr) {
     throw std::bad_alloc();
@@ -42,14 +42,14 @@ void* operator new[](std::size_t bytes) {
 }
 void operator delete[](void* memory) noexcept {
   if (memory != nullptr) {
-    vindex::jobs::layer_blocks_test::bytes_there -=
+    vindex::commands::layer_blocks_test::bytes_there -=
         static_cast<std::int64_t>(malloc_usable_size(memory));
   }
   std::free(memory);
 }
 void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { operator delete[](memory); }
 
-namespace vindex::jobs::layer_blocks_test {
+namespace vindex::commands::layer_blocks_test {
 namespace {
 
 using model::Attention;
@@ -66,7 +66,7 @@ class Weights final : public StageWeights {
  public:
   explicit Weights(unsigned seed) : random(seed) {}
 
-  measure::MatrixInput& matrix(std::int64_t index) override { return *inputs_[as_size(index)]; }
+  MatrixInput& matrix(std::int64_t index) override { return *inputs_[as_size(index)]; }
   std::span<const float> vector(const VectorRef& ref) override {
     if (!ref) {
       return {};
@@ -93,10 +93,10 @@ class Weights final : public StageWeights {
     const bool transposed = random() % 2 == 0;
     values_.push_back(
         testing::random_floats(rows * cols, random, 1.0F / std::sqrt(static_cast<float>(cols))));
-    inputs_.push_back(measure::make_memory_input(
-        decode::float32_view(values_.back().data(), transposed ? cols : rows,
-                             transposed ? rows : cols),
-        transposed));
+    inputs_.push_back(
+        make_memory_input(decode::float32_view(values_.back().data(), transposed ? cols : rows,
+                                               transposed ? rows : cols),
+                          transposed));
     return std::ssize(inputs_) - 1;
   }
   VectorRef add_vector(std::int64_t count, double around = 0.0) {
@@ -131,7 +131,7 @@ class Weights final : public StageWeights {
         part.push_back(w[as_size(kv_b.weight.rows.row(first + row) * rank + col)]);
       }
       values_.push_back(std::move(part));
-      inputs_.push_back(measure::make_memory_input(decode::float32_view(
+      inputs_.push_back(make_memory_input(decode::float32_view(
           values_.back().data(), turned ? rank : count, turned ? count : rank)));
       return std::ssize(inputs_) - 1;
     };
@@ -150,7 +150,7 @@ class Weights final : public StageWeights {
 
  private:
   std::deque<std::vector<float>> values_, tensors_, taken_;
-  std::vector<std::unique_ptr<measure::MatrixInput>> inputs_;
+  std::vector<std::unique_ptr<MatrixInput>> inputs_;
   std::map<std::int64_t, std::vector<float>> logical_;
 };
 
@@ -670,4 +670,4 @@ TEST(LayerBlocks, RoutersAndLogits) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::layer_blocks_test
+}  // namespace vindex::commands::layer_blocks_test

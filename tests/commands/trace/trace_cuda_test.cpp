@@ -1,8 +1,8 @@
 // A forward pass with the device's back end, in the emulation, beside the host's: weights from
 // staging memory that the device wants, calls as layers make them.
+#include "commands/trace/forward/forward_pass.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "engine/opening.hpp"
-#include "jobs/trace/forward_pass.hpp"
+#include "engine/run/opening.hpp"
 #include "kernels/forward/cuda_forward.hpp"
 #include "tests/support/trace_models.hpp"
 
@@ -19,19 +19,19 @@ namespace {
 using testing::TemporaryFolder;
 
 /// The residual stream behind the last layer.
-std::vector<float> states_of(const std::string& path, measure::ForwardBackend& backend) {
+std::vector<float> states_of(const std::string& path, ForwardBackend& backend) {
   const engine::OpenModel opened = engine::open_whole(path, "", 1);
   const model::Transformer transformer = model::read_transformer(opened.files, opened.index);
-  jobs::TracePrompts prompts;
+  commands::TracePrompts prompts;
   prompts.lengths = {1, 40, 3, 70};
   for (std::int32_t i = 0; i < 114; ++i) {
     prompts.ids.push_back(i * 31 % 50);
   }
-  jobs::ForwardOptions options;
+  commands::ForwardOptions options;
   options.ram_budget = std::uint64_t{2} << 30U;
-  const jobs::ForwardModel model{transformer, opened.files, opened.index, backend};
-  const jobs::ForwardOutcome outcome = jobs::run_forward(model, prompts, options, {}, {});
-  const jobs::TokenRows& states = *outcome.states;
+  const commands::ForwardModel model{transformer, opened.files, opened.index, backend};
+  const commands::ForwardOutcome outcome = commands::run_forward(model, prompts, options, {}, {});
+  const commands::TokenRows& states = *outcome.states;
   std::vector<float> rows(static_cast<std::size_t>(states.tokens() * states.width()));
   states.read(0, states.tokens(), rows.data());
   return rows;

@@ -1,6 +1,6 @@
 // What a trace says of activations and logits that are not finite.
-#include "core/stop.hpp"
-#include "jobs/trace/trace_run.hpp"
+#include "commands/trace/trace_run.hpp"
+#include "core/process/stop.hpp"
 #include "tests/support/trace_models.hpp"
 
 #include <gtest/gtest.h>
@@ -18,11 +18,12 @@ using testing::TemporaryFolder;
 class TraceFiniteTest : public ::testing::Test {
  protected:
   /// Two prompts of 3 and 2 tokens through a model of which `tensor` begins with `value`.
-  jobs::TraceResult trace(const std::string& tensor, float value, const std::string& against = "") {
+  commands::TraceResult trace(const std::string& tensor, float value,
+                              const std::string& against = "") {
     const TemporaryFolder models;
     const std::string model = testing::write_trace_model(models, "model");
     change(model, tensor, value);
-    jobs::TraceSettings settings;
+    commands::TraceSettings settings;
     settings.run.model = model;
     settings.run.backend = engine::BackendChoice::kCpu;
     settings.run.threads = 1;
@@ -33,7 +34,7 @@ class TraceFiniteTest : public ::testing::Test {
       settings.against = model;
       settings.run.model = testing::write_trace_model(models, "plain");
     }
-    return jobs::trace(settings, {});
+    return commands::trace(settings, {});
   }
 
   /// Writes the first value of a tensor that is stored as float32.
@@ -55,42 +56,43 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST_F(TraceFiniteTest, FiniteOnesAreNotMentioned) {
-  const jobs::TraceResult result = trace("model.norm.weight", 1.0F);
+  const commands::TraceResult result = trace("model.norm.weight", 1.0F);
   EXPECT_FALSE(result.not_finite.any());
-  EXPECT_NE(jobs::trace_json(result).find("\"not_finite\": null"), std::string::npos);
+  EXPECT_NE(commands::trace_json(result).find("\"not_finite\": null"), std::string::npos);
 }
 
 TEST_F(TraceFiniteTest, TheFirstLayerAndItsTokensAreNamed) {
   // Row 0 of the embedding is that of the first prompt's first token, which the others look back
   // at.
-  const jobs::TraceResult result = trace("model.embed_tokens.weight", kNan);
+  const commands::TraceResult result = trace("model.embed_tokens.weight", kNan);
   EXPECT_EQ(result.not_finite.first_layer, 0);
   EXPECT_EQ(result.not_finite.activation_tokens, 3);
   EXPECT_EQ(result.not_finite.logit_tokens, 3);
-  EXPECT_EQ(jobs::not_finite_text(result.not_finite, ""),
+  EXPECT_EQ(commands::not_finite_text(result.not_finite, ""),
             "warning W-NOT-FINITE: activations of 3 tokens are not finite from layer 0 on; logits "
             "of 3 tokens are not finite: weights that are not finite, or too large for float32");
 }
 
 TEST_F(TraceFiniteTest, WeightsOfALayerAreFoundBehindIt) {
   for (const float value : {kNan, kInfinity}) {
-    const jobs::TraceResult result = trace("model.layers.1.mlp.down_proj.weight", value);
+    const commands::TraceResult result = trace("model.layers.1.mlp.down_proj.weight", value);
     EXPECT_EQ(result.not_finite.first_layer, 1);
     EXPECT_EQ(result.not_finite.activation_tokens, 5);
   }
   // 1e38 times what is above 3.4 overflows; the neurons show it.
-  const jobs::TraceResult large = trace("model.layers.2.post_attention_layernorm.weight", 3e38F);
+  const commands::TraceResult large =
+      trace("model.layers.2.post_attention_layernorm.weight", 3e38F);
   EXPECT_EQ(large.not_finite.first_layer, 2);
 }
 
 TEST_F(TraceFiniteTest, LogitsAloneAreFoundToo) {
-  const jobs::TraceResult result = trace("lm_head.weight", kInfinity);
+  const commands::TraceResult result = trace("lm_head.weight", kInfinity);
   EXPECT_EQ(result.not_finite.first_layer, -1);
   EXPECT_EQ(result.not_finite.logit_tokens, 5);
 }
 
 TEST_F(TraceFiniteTest, AModelThatIsComparedIsToldApart) {
-  const jobs::TraceResult result = trace("model.embed_tokens.weight", kNan, "against");
+  const commands::TraceResult result = trace("model.embed_tokens.weight", kNan, "against");
   EXPECT_FALSE(result.not_finite.any());
   EXPECT_EQ(result.not_finite_against.activation_tokens, 3);
 }

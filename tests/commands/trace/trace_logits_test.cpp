@@ -1,10 +1,10 @@
 // Losses and divergences of final states beside plain loops in float64; the same bits for every
 // budget; tiles that make whole rows.
-#include "jobs/trace/trace_logits.hpp"
+#include "commands/trace/output/trace_logits.hpp"
 
+#include "commands/trace/output/loss_report.hpp"
 #include "cpu/forward/cpu_forward.hpp"
 #include "decode/encoding.hpp"
-#include "jobs/trace/loss_report.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <numeric>
 #include <vector>
 
-namespace vindex::jobs::trace_logits_test {
+namespace vindex::commands::trace_logits_test {
 namespace {
 
 constexpr std::int64_t kHidden = 12;
@@ -36,15 +36,14 @@ class Tail final : public StageWeights {
   Tail(std::int64_t vocabulary, std::uint64_t seed, std::int64_t hidden = kHidden)
       : output_(drawn(vocabulary * hidden, 1.0, seed)),
         norm_(drawn(hidden, 1.5, seed + 1)),
-        input_(
-            measure::make_memory_input(decode::float32_view(output_.data(), vocabulary, hidden))) {
+        input_(make_memory_input(decode::float32_view(output_.data(), vocabulary, hidden))) {
     model.hidden = hidden;
     model.vocabulary = vocabulary;
     model.norm_eps = 1e-6;
     model.output = {.matrix = 0, .rows = {.first = 0, .step = 1, .count = vocabulary}};
     model.final_norm = {.tensor = 0, .first = 0, .step = 1, .count = hidden};
   }
-  measure::MatrixInput& matrix(std::int64_t /*index*/) override { return *input_; }
+  MatrixInput& matrix(std::int64_t /*index*/) override { return *input_; }
   std::span<const float> vector(const model::VectorRef& ref) override {
     return ref ? std::span<const float>(norm_) : std::span<const float>();
   }
@@ -74,7 +73,7 @@ class Tail final : public StageWeights {
 
  private:
   std::vector<float> output_, norm_;
-  std::unique_ptr<measure::MatrixInput> input_;
+  std::unique_ptr<MatrixInput> input_;
 };
 
 double log_total(const std::vector<double>& logits) {
@@ -123,7 +122,7 @@ class TraceLogits : public ::testing::Test {
   TracePrompts prompts;
   std::unique_ptr<TokenRows> states = make_rows_in_memory(15, kHidden);
   std::unique_ptr<TokenRows> near_states = make_rows_in_memory(15, kHidden);
-  std::unique_ptr<measure::ForwardBackend> backend = cpu::make_cpu_forward(1);
+  std::unique_ptr<ForwardBackend> backend = cpu::make_cpu_forward(1);
 };
 
 TEST_F(TraceLogits, LossesAreThoseOfPlainLoops) {
@@ -166,7 +165,7 @@ TEST_F(TraceLogits, LossesAreThoseOfPlainLoops) {
   EXPECT_EQ(found.losses.prompts(), 3);  // that of one token predicts nothing
   EXPECT_NEAR(found.losses.summary().loss.mean, loss / 11, 1e-5);
   EXPECT_NEAR(found.entropy.mean().mean, entropy / 15, 1e-5);
-  const measure::LossComparison both = found.comparison.comparison();
+  const statistics::LossComparison both = found.comparison.comparison();
   EXPECT_NEAR(both.difference.mean, difference / 11, 1e-5);
   EXPECT_NEAR(both.divergence.mean, divergence / 11, 1e-6);
   EXPECT_NEAR(both.agreement.mean, agreement / 11, 1e-12);
@@ -199,7 +198,7 @@ TEST_F(TraceLogits, AModelBesideItselfCostsNothing) {
   }();
   near_states->write(0, 15, x.data());
   const LogitsFindings found = run(a, &a, plan_logits(15, kHidden, kVocabulary, 2, 1 << 30));
-  const measure::LossComparison both = found.comparison.comparison();
+  const statistics::LossComparison both = found.comparison.comparison();
   EXPECT_LE(both.divergence_max, 1e-14);
   EXPECT_EQ(both.agreement.mean, 1.0);
   EXPECT_EQ(both.difference.mean, 0.0);
@@ -298,4 +297,4 @@ TEST(LogitsPlan, FitsWhateverCanFit) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::trace_logits_test
+}  // namespace vindex::commands::trace_logits_test

@@ -1,5 +1,5 @@
 // Prompts as token numbers: what is read, what is refused and where, and blocks of whole prompts.
-#include "jobs/trace/trace_prompts.hpp"
+#include "commands/trace/trace_prompts.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"
@@ -15,8 +15,8 @@
 namespace vindex::trace_prompts_test {
 namespace {
 
-using jobs::read_prompts;
-using jobs::TracePrompts;
+using commands::read_prompts;
+using commands::TracePrompts;
 using testing::message_of;
 using testing::outcome_of;
 using testing::TemporaryFolder;
@@ -129,7 +129,7 @@ TEST(TracePromptsTest, TheDigestIsOfIdsAndOfWherePromptsEnd) {
 TEST(TracePromptsTest, BlocksAreOfWholePromptsOrOfOne) {
   const std::vector<std::int64_t> lengths = {3, 4, 10, 1, 1, 5};
   std::vector<std::int64_t> tokens, prompts;
-  for (const jobs::PromptBlock& block : jobs::prompt_blocks(lengths, 7)) {
+  for (const commands::PromptBlock& block : commands::prompt_blocks(lengths, 7)) {
     EXPECT_EQ(block.first_prompt, tokens.empty() ? 0U : static_cast<std::size_t>(prompts.back()));
     tokens.push_back(block.tokens);
     prompts.push_back(static_cast<std::int64_t>(block.first_prompt + block.prompts));

@@ -1,5 +1,5 @@
 // Rows of tokens in memory and in a file.
-#include "jobs/trace/token_rows.hpp"
+#include "commands/trace/forward/token_rows.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -14,7 +14,7 @@
 namespace vindex::trace_rows_test {
 namespace {
 
-using jobs::TokenRows;
+using commands::TokenRows;
 using testing::error_of;
 using testing::TemporaryFolder;
 
@@ -49,8 +49,8 @@ std::vector<float> after_use(TokenRows& rows) {
 
 TEST(TraceRowsTest, BothFormsGiveTheSameBits) {
   const TemporaryFolder folder;
-  const auto memory = jobs::make_rows_in_memory(kTokens, kWidth);
-  const auto file = jobs::make_rows_in_file(kTokens, kWidth, folder.path());
+  const auto memory = commands::make_rows_in_memory(kTokens, kWidth);
+  const auto file = commands::make_rows_in_file(kTokens, kWidth, folder.path());
   EXPECT_EQ(all_of(*file), std::vector<float>(kTokens * kWidth, 0.0F));
   EXPECT_EQ(after_use(*memory), after_use(*file));
   EXPECT_EQ(memory->memory_bytes(), kTokens * kWidth * sizeof(float));
@@ -61,7 +61,7 @@ TEST(TraceRowsTest, BothFormsGiveTheSameBits) {
 }
 
 TEST(TraceRowsTest, RowsComeInTheOrderAskedForAndAreAddedAsOftenAsNamed) {
-  const auto rows = jobs::make_rows_in_memory(4, 2);
+  const auto rows = commands::make_rows_in_memory(4, 2);
   rows->write(0, 4, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}.data());
   std::vector<float> out(6);
   rows->gather(std::vector<std::int64_t>{3, 0, 1}, out.data());
@@ -74,19 +74,20 @@ TEST(TraceRowsTest, RowsComeInTheOrderAskedForAndAreAddedAsOftenAsNamed) {
 TEST(TraceRowsTest, AFileKeepsItsRows) {
   const TemporaryFolder folder;
   const std::string path = folder / "rows";
-  const std::vector<float> values = after_use(*jobs::open_rows_file(kTokens, kWidth, path));
-  EXPECT_EQ(all_of(*jobs::open_rows_file(kTokens, kWidth, path)), values);
+  const std::vector<float> values = after_use(*commands::open_rows_file(kTokens, kWidth, path));
+  EXPECT_EQ(all_of(*commands::open_rows_file(kTokens, kWidth, path)), values);
 }
 
 TEST(TraceRowsTest, NoRowOutsideIsTouched) {
-  const auto rows = jobs::make_rows_in_memory(4, 2);
+  const auto rows = commands::make_rows_in_memory(4, 2);
   std::vector<float> values(20);
   for (const auto& [first, count] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {-1, 1}, {4, 1}, {0, 5}, {2, std::int64_t{1} << 62U}}) {
     EXPECT_NE(error_of([&] { rows->read(first, count, values.data()); }), "none");
     EXPECT_NE(error_of([&] { rows->write(first, count, values.data()); }), "none");
   }
-  EXPECT_NE(error_of([] { jobs::make_rows_in_memory(std::int64_t{1} << 40U, 1 << 30); }), "none");
+  EXPECT_NE(error_of([] { commands::make_rows_in_memory(std::int64_t{1} << 40U, 1 << 30); }),
+            "none");
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // A trace from its files to its dump: nothing but the prompts and the model decides its bits, and a
 // run that was ended at any layer goes on to the same dump.
-#include "jobs/trace/trace_run.hpp"
+#include "commands/trace/trace_run.hpp"
 
-#include "core/stop.hpp"
+#include "commands/trace/forward/forward_pass.hpp"
+#include "commands/trace/trace_end.hpp"
+#include "core/process/stop.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "jobs/trace/forward_pass.hpp"
-#include "jobs/trace/trace_end.hpp"
-#include "model/carried_rule.hpp"
 #include "model/dump.hpp"
+#include "model/routers/carried_rule.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/trace_models.hpp"
@@ -57,15 +57,15 @@ std::string prompts_text(const std::vector<int>& lengths, unsigned seed = 3) {
 
 class TraceRunTest : public ::testing::Test {
  protected:
-  jobs::TraceSettings settings(const std::string& model, const std::string& output) const {
-    jobs::TraceSettings settings;
+  commands::TraceSettings settings(const std::string& model, const std::string& output) const {
+    commands::TraceSettings settings;
     settings.run.model = model;
     settings.run.output = folder_ / output;
     settings.run.backend = engine::BackendChoice::kCpu;
     settings.run.threads = 1;
     settings.run.ram_budget = 1024 * kMiB;
     settings.ids = ids_;
-    settings.dump = jobs::dump_choice("hidden,mlp,router_logits,logits", "", "", "");
+    settings.dump = commands::dump_choice("hidden,mlp,router_logits,logits", "", "", "");
     return settings;
   }
   Content content(const std::string& output) const { return folder_content(folder_ / output); }
@@ -79,7 +79,7 @@ class TraceRunTest : public ::testing::Test {
 
 TEST_F(TraceRunTest, TheDumpIsWhatThePagesOfDumpsSay) {
   for (const std::string& model : {dense_, mixture_}) {
-    const jobs::TraceResult result = jobs::trace(settings(model, "a"), {});
+    const commands::TraceResult result = commands::trace(settings(model, "a"), {});
     EXPECT_EQ(result.tokens, 1661);
     EXPECT_EQ(result.prompts, 9);
     EXPECT_EQ(result.layers, 3);
@@ -113,12 +113,12 @@ TEST_F(TraceRunTest, ExpertsThatNobodyIsSentToAreNotRead) {
   shape.experts = 40;
   const std::string model = testing::write_trace_model(folder_, "many", shape);
   const std::string text = prompts_text({4});
-  jobs::TraceSettings few = settings(model, "few");
+  commands::TraceSettings few = settings(model, "few");
   few.ids = folder_.write("few.jsonl", text);
-  jobs::TraceSettings all = settings(model, "all");
+  commands::TraceSettings all = settings(model, "all");
   all.ids = folder_.write("all.jsonl", text + prompts_text({900, 900}));
-  const auto few_bytes = jobs::trace(few, {}).reading.bytes();
-  const auto all_bytes = jobs::trace(all, {}).reading.bytes();
+  const auto few_bytes = commands::trace(few, {}).reading.bytes();
+  const auto all_bytes = commands::trace(all, {}).reading.bytes();
   // Of 40 experts in a layer, 4 tokens reach 8 at most.
   const std::uint64_t expert = 3U * 32 * 48 * sizeof(float);
   EXPECT_LE(few_bytes + 3 * 32 * expert, all_bytes);
@@ -165,12 +165,12 @@ TEST_F(TraceRunTest, ANormIsReadOnceForAllExperts) {
   const CountingSource& source = *counting;
   model.files.shards[0].source = std::move(counting);
   const auto backend = cpu::make_cpu_forward(1);
-  const jobs::TracePrompts prompts = jobs::read_prompts(ids_, transformer.vocabulary);
-  jobs::ForwardOptions options;
+  const commands::TracePrompts prompts = commands::read_prompts(ids_, transformer.vocabulary);
+  commands::ForwardOptions options;
   options.ram_budget = 1024 * kMiB;
   options.scratch_folder = folder_ / ".";
-  (void)jobs::run_forward({transformer, model.files, model.index, *backend}, prompts, options, {},
-                          {});
+  (void)commands::run_forward({transformer, model.files, model.index, *backend}, prompts, options,
+                              {}, {});
   for (const model::TransformerLayer& layer : transformer.layers) {
     ASSERT_GT(layer.mixture.value().experts.size(), 2U);
     const auto tensor = static_cast<std::size_t>(layer.ffn_norm.tensor);
@@ -179,12 +179,12 @@ TEST_F(TraceRunTest, ANormIsReadOnceForAllExperts) {
 }
 
 /// Ends the pass in a layer: as a stop does, or as an error.
-class EndingObserver final : public jobs::TraceObserver {
+class EndingObserver final : public commands::TraceObserver {
  public:
   EndingObserver(std::int32_t layer, bool by_error) : layer_(layer), by_error_(by_error) {}
   void begin(std::int32_t layer) override { began_ = layer; }
   bool wants_hidden(std::int32_t layer) const override { return layer == layer_; }
-  void hidden(const jobs::TraceBlock& /*block*/) override {
+  void hidden(const commands::TraceBlock& /*block*/) override {
     if (by_error_) {
       throw SystemError("E-TEST", EIO, "ended here");
     }
@@ -197,29 +197,30 @@ class EndingObserver final : public jobs::TraceObserver {
   bool by_error_;
 };
 
-/// The parts of jobs::trace(), with one more observer.
+/// The parts of commands::trace(), with one more observer.
 class InterruptedTrace {
  public:
   InterruptedTrace(const std::string& model, const std::string& ids, std::string output)
       : model_(engine::open_whole(model, "", 1)),
         transformer_(model::read_transformer(model_.files, model_.index)),
-        prompts_(jobs::read_prompts(ids, transformer_.vocabulary)),
+        prompts_(commands::read_prompts(ids, transformer_.vocabulary)),
         backend_(cpu::make_cpu_forward(1)),
         output_(std::move(output)) {}
 
   /// Whether it ended by itself.
-  bool run(std::uint64_t ram_budget, jobs::TraceObserver& other) {
-    jobs::TraceFolder folder(output_, false, false, {{"of", "this test"}});
-    jobs::DumpWriter writer(
-        jobs::plan_dump(jobs::dump_choice("", "", "", ""), transformer_, prompts_.tokens()),
+  bool run(std::uint64_t ram_budget, commands::TraceObserver& other) {
+    commands::TraceFolder folder(output_, false, false, {{"of", "this test"}});
+    commands::DumpWriter writer(
+        commands::plan_dump(commands::dump_choice("", "", "", ""), transformer_, prompts_.tokens()),
         prompts_, folder.dump_folder(), output_);
-    const std::array<jobs::TraceObserver*, 2> observers = {&writer, &other};
-    jobs::ForwardOptions options;
+    const std::array<commands::TraceObserver*, 2> observers = {&writer, &other};
+    commands::ForwardOptions options;
     options.ram_budget = ram_budget;
     options.scratch_folder = folder.folder();
     options.folder = &folder;
-    const jobs::ForwardModel model{transformer_, model_.files, model_.index, *backend_};
-    const jobs::ForwardOutcome outcome = jobs::run_forward(model, prompts_, options, observers, {});
+    const commands::ForwardModel model{transformer_, model_.files, model_.index, *backend_};
+    const commands::ForwardOutcome outcome =
+        commands::run_forward(model, prompts_, options, observers, {});
     if (outcome.stopped) {
       return false;
     }
@@ -231,14 +232,14 @@ class InterruptedTrace {
  private:
   engine::OpenModel model_;
   model::Transformer transformer_;
-  jobs::TracePrompts prompts_;
-  std::unique_ptr<measure::ForwardBackend> backend_;
+  commands::TracePrompts prompts_;
+  std::unique_ptr<ForwardBackend> backend_;
   std::string output_;
 };
 
 TEST_F(TraceRunTest, ARunThatEndedInAnyLayerGoesOnToTheSameDump) {
   for (const std::string& model : {dense_, mixture_}) {
-    jobs::TraceObserver nothing;
+    commands::TraceObserver nothing;
     InterruptedTrace(model, ids_, folder_ / "a").run(1024 * kMiB, nothing);
     // The rows lie in memory, and in files; a run may go on with another budget.
     const std::uint64_t small = 70 * kMiB;
@@ -271,7 +272,7 @@ TEST_F(TraceRunTest, AnArrayThatIsNotThereAnyMoreIsNoticed) {
   InterruptedTrace trace(dense_, ids_, folder_ / "a");
   EXPECT_FALSE(trace.run(1024 * kMiB, end));
   ASSERT_TRUE(fs::remove(folder_ / "a.parts/dump/hidden.0.npy"));
-  jobs::TraceObserver nothing;
+  commands::TraceObserver nothing;
   EXPECT_EQ(outcome_of([&] { trace.run(1024 * kMiB, nothing); }), "E-TRACE-STATE 65");
   EXPECT_FALSE(fs::exists(folder_ / "a"));
 }
@@ -283,11 +284,12 @@ TEST_F(TraceRunTest, OnlyTheSameRunGoesOn) {
   };
   interrupt();
   // Its fingerprint is not that of a trace of the program.
-  EXPECT_EQ(outcome_of([&] { jobs::trace(settings(dense_, "a"), {}); }), "E-RESUME-FINGERPRINT 78");
-  jobs::TraceSettings anew = settings(dense_, "a");
+  EXPECT_EQ(outcome_of([&] { commands::trace(settings(dense_, "a"), {}); }),
+            "E-RESUME-FINGERPRINT 78");
+  commands::TraceSettings anew = settings(dense_, "a");
   anew.run.restart = true;
-  EXPECT_EQ(jobs::trace(anew, {}).layers_before, 0);
-  jobs::trace(settings(dense_, "b"), {});
+  EXPECT_EQ(commands::trace(anew, {}).layers_before, 0);
+  commands::trace(settings(dense_, "b"), {});
   EXPECT_EQ(content("a"), content("b"));
 }
 
@@ -300,9 +302,9 @@ TEST_F(TraceRunTest, ARunGoesOnWithTheSameConfigurationAlone) {
     bytes[i + 3] = static_cast<char>(0x4F);
   }
   folder_.write("loud/model.safetensors", bytes);
-  jobs::TraceSettings choice = settings(model, "a");
-  choice.dump = jobs::dump_choice("hidden,logits", "", "f16", "");
-  const auto outcome = [&] { return outcome_of([&] { jobs::trace(choice, {}); }); };
+  commands::TraceSettings choice = settings(model, "a");
+  choice.dump = commands::dump_choice("hidden,logits", "", "f16", "");
+  const auto outcome = [&] { return outcome_of([&] { commands::trace(choice, {}); }); };
   EXPECT_EQ(outcome(), "E-DUMP-RANGE 78");
   EXPECT_TRUE(fs::exists(folder_ / "a.parts/stream.3"));
   EXPECT_EQ(outcome(), "E-DUMP-RANGE 78");
@@ -313,53 +315,53 @@ TEST_F(TraceRunTest, ARunGoesOnWithTheSameConfigurationAlone) {
 }
 
 TEST_F(TraceRunTest, ADumpIsReplacedOnRequestAndNothingElseIs) {
-  jobs::TraceSettings choice = settings(dense_, "a");
-  jobs::trace(choice, {});
+  commands::TraceSettings choice = settings(dense_, "a");
+  commands::trace(choice, {});
   const Content before = content("a");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
   choice.replace = true;
-  choice.dump = jobs::dump_choice("hidden", "1", "f16", "safetensors");
-  jobs::trace(choice, {});
+  choice.dump = commands::dump_choice("hidden", "1", "f16", "safetensors");
+  commands::trace(choice, {});
   EXPECT_EQ(testing::names_in(folder_ / "a"),
             (std::vector<std::string>{"hidden.1.safetensors", "prompt.safetensors",
                                       "token_ids.safetensors"}));
   folder_.write("a/notes.txt", "mine");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-NOT-A-DUMP 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-NOT-A-DUMP 73");
   choice.run.output = folder_ / "b";
   folder_.write("b", "a file");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-NOT-A-FOLDER 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-NOT-A-FOLDER 73");
   choice.run.output = folder_ / "no/c";
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-CREATE 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-CREATE 73");
   choice.run.output = folder_ / "d";
   folder_.write("d.parts/mine", "not a trace's");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUT-FOREIGN 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUT-FOREIGN 73");
   EXPECT_EQ(testing::names_in(folder_ / "d.parts"), std::vector<std::string>{"mine"});
   fs::create_directory(folder_ / "e");  // an empty folder is as good as none
   choice.run.output = folder_ / "e";
-  EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
+  EXPECT_EQ(commands::trace(choice, {}).arrays, 3);
 }
 
 TEST_F(TraceRunTest, WhatAFailureLeftBesideAFinishedDumpIsRemovedByTheNextRun) {
-  const jobs::TraceSettings choice = settings(dense_, "a");
-  jobs::trace(choice, {});
+  const commands::TraceSettings choice = settings(dense_, "a");
+  commands::trace(choice, {});
   // The dump had its name, and the folder it came from could not be listed.
   folder_.write("a.parts/run.json", "{}");
   folder_.write("a.parts/stream.3", "");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
   EXPECT_FALSE(fs::exists(folder_ / "a.parts"));
   // Arrays of a run that has not ended stay.
   folder_.write("a.parts/run.json", "{}");
   folder_.write("a.parts/dump/hidden.0.npy", "");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
   EXPECT_TRUE(fs::exists(folder_ / "a.parts/dump/hidden.0.npy"));
 }
 
 TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
-  jobs::TraceSettings choice = settings(mixture_, "a");
-  choice.dump = jobs::dump_choice("hidden,router_logits,logits", "", "bf16", "safetensors");
-  jobs::trace(choice, {});
+  commands::TraceSettings choice = settings(mixture_, "a");
+  choice.dump = commands::dump_choice("hidden,router_logits,logits", "", "bf16", "safetensors");
+  commands::trace(choice, {});
   choice.run.output = folder_ / "one.safetensors";
-  EXPECT_EQ(jobs::trace(choice, {}).arrays, 9);
+  EXPECT_EQ(commands::trace(choice, {}).arrays, 9);
   const model::Dump dump = model::open_dump(choice.run.output);
   EXPECT_TRUE(dump.index.warnings.empty());
   EXPECT_EQ(dump.token_ids, model::open_dump(folder_ / "a").token_ids);
@@ -383,35 +385,36 @@ TEST_F(TraceRunTest, ADumpInOneFileHoldsTheArraysOfAFolder) {
   EXPECT_EQ(rule->family, "mixtral");
   EXPECT_EQ(rule->text, content("a").at(std::string(model::kCarriedRuleFile)));
 
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-EXISTS 73");
   choice.replace = true;
-  choice.dump = jobs::dump_choice("hidden", "1", "f16", "safetensors");
-  EXPECT_EQ(jobs::trace(choice, {}).arrays, 3);
+  choice.dump = commands::dump_choice("hidden", "1", "f16", "safetensors");
+  EXPECT_EQ(commands::trace(choice, {}).arrays, 3);
   EXPECT_EQ(model::open_dump(choice.run.output).index.matrices.size(), 1U);
   choice.run.output = dense_ + "/model.safetensors";
   const std::string weights = testing::file_text(choice.run.output);
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-OUTPUT-NOT-A-DUMP 73");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-OUTPUT-NOT-A-DUMP 73");
   EXPECT_EQ(testing::file_text(choice.run.output), weights);
 }
 
 TEST_F(TraceRunTest, PromptsOfOneTokenHaveNoLossAndSaySo) {
-  jobs::TraceSettings choice = settings(dense_, "");
+  commands::TraceSettings choice = settings(dense_, "");
   choice.run.output.clear();
   choice.losses = true;
   choice.ids = folder_.write("short.jsonl", "[3]\n[5]\n");
-  const std::string text = jobs::trace_text(jobs::trace(choice, {}));
+  const std::string text = commands::trace_text(commands::trace(choice, {}));
   EXPECT_NE(text.find("2 tokens in 2 prompts through"), std::string::npos) << text;
   EXPECT_NE(text.find("loss: none: no prompt has a second token"), std::string::npos) << text;
   choice.ids = folder_.write("short.jsonl", "[3]\n");
-  EXPECT_EQ(jobs::trace_text(jobs::trace(choice, {})).find("1 token in 1 prompt through"), 0U);
+  EXPECT_EQ(commands::trace_text(commands::trace(choice, {})).find("1 token in 1 prompt through"),
+            0U);
 }
 
 TEST_F(TraceRunTest, TheKeptLayersAndTypesAreThoseAskedFor) {
-  jobs::TraceSettings choice = settings(mixture_, "a");
-  jobs::trace(choice, {});
+  commands::TraceSettings choice = settings(mixture_, "a");
+  commands::trace(choice, {});
   choice.run.output = folder_ / "b";
-  choice.dump = jobs::dump_choice("hidden,router_logits", "0,2", "", "");
-  jobs::trace(choice, {});
+  choice.dump = commands::dump_choice("hidden,router_logits", "0,2", "", "");
+  commands::trace(choice, {});
   Content all = content("a");
   const Content some = content("b");
   EXPECT_EQ(some.size(), 7U);  // four arrays, tokens, prompts, the rule
@@ -420,16 +423,16 @@ TEST_F(TraceRunTest, TheKeptLayersAndTypesAreThoseAskedFor) {
   }
   for (const char* layers : {"3", "-1"}) {
     EXPECT_EQ(outcome_of([&] {
-                choice.dump = jobs::dump_choice("", layers, "", "");
+                choice.dump = commands::dump_choice("", layers, "", "");
                 choice.run.output = folder_ / "c";
-                jobs::trace(choice, {});
+                commands::trace(choice, {});
               }),
               "E-SELECTION 64");
   }
-  EXPECT_EQ(outcome_of([] { jobs::dump_choice("hidden,neurons", "", "", ""); }), "E-KEEP 64");
-  EXPECT_EQ(outcome_of([] { jobs::dump_choice("", "", "bf16", "npy"); }), "E-DTYPE 64");
-  choice.dump = jobs::dump_choice("mlp", "", "", "");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-KEEP 78");
+  EXPECT_EQ(outcome_of([] { commands::dump_choice("hidden,neurons", "", "", ""); }), "E-KEEP 64");
+  EXPECT_EQ(outcome_of([] { commands::dump_choice("", "", "bf16", "npy"); }), "E-DTYPE 64");
+  choice.dump = commands::dump_choice("mlp", "", "", "");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-KEEP 78");
 }
 
 TEST_F(TraceRunTest, ValuesBeyondFloat16EndTheRun) {
@@ -444,9 +447,9 @@ TEST_F(TraceRunTest, ValuesBeyondFloat16EndTheRun) {
     bytes[data + 4 * i + 3] = static_cast<char>(0x49);
   }
   folder_.write("large/model.safetensors", bytes);
-  jobs::TraceSettings choice = settings(model, "a");
-  choice.dump = jobs::dump_choice("hidden", "", "f16", "");
-  EXPECT_EQ(outcome_of([&] { jobs::trace(choice, {}); }), "E-DUMP-RANGE 78");
+  commands::TraceSettings choice = settings(model, "a");
+  choice.dump = commands::dump_choice("hidden", "", "f16", "");
+  EXPECT_EQ(outcome_of([&] { commands::trace(choice, {}); }), "E-DUMP-RANGE 78");
   EXPECT_FALSE(fs::exists(folder_ / "a"));
   EXPECT_FALSE(fs::exists(folder_ / "a.parts"));
 }

@@ -1,14 +1,14 @@
 // Statistics gathered layer by layer beside those of a dump of the same rows, by the commands that
 // read dumps; whatever the blocks, and across runs that go on.
-#include "jobs/trace/trace_statistics.hpp"
+#include "commands/trace/trace_statistics.hpp"
 
+#include "commands/activations/activations_run.hpp"
+#include "commands/cka/cka_run.hpp"
+#include "commands/routing/routing_run.hpp"
+#include "commands/trace/output/trace_dump.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "jobs/activations/activations_run.hpp"
-#include "jobs/cka/cka_run.hpp"
-#include "jobs/routing/routing_run.hpp"
-#include "jobs/trace/trace_dump.hpp"
-#include "results/results_reader.hpp"
-#include "results/shown_cells.hpp"
+#include "results/reading/results_reader.hpp"
+#include "results/reading/shown_cells.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 
@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::jobs::trace_statistics_test {
+namespace vindex::commands::trace_statistics_test {
 namespace {
 
 constexpr std::int64_t kHidden = 24;
@@ -289,4 +289,4 @@ TEST_F(TraceStatisticsTest, ValuesThatAreNotFiniteAreSaid) {
 }
 
 }  // namespace
-}  // namespace vindex::jobs::trace_statistics_test
+}  // namespace vindex::commands::trace_statistics_test

@@ -1,0 +1,162 @@
+// Owns the steps of an activations run: opening dump and model, the list of layers, the
+// description.
+#include "activations_run.hpp"
+
+#include "activations_job.hpp"
+
+#include "blas/blas_library.hpp"
+#include "commands/token_tables/activations_cells.hpp"
+#include "engine/run/description_parts.hpp"
+#include "model/selection/selection.hpp"
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace vindex::commands {
+
+namespace {
+
+const model::MatrixRecord& matrix_at(const model::ModelIndex& index, std::int64_t matrix) {
+  return index.matrices[static_cast<std::size_t>(matrix)];
+}
+
+/// The rows: logits, then layers in order, those of the dump and those of the model alone.
+std::vector<ActivationLayer> layers_of(const ActivationsSettings& settings, const model::Dump& dump,
+                                       const engine::OpenModel* model) {
+  const std::string_view role = settings.hidden ? model::kHiddenRole : model::kMlpRole;
+  std::map<std::int32_t, ActivationLayer> layers;
+  for (const std::int64_t matrix : model::matrices_of_role(dump, role)) {
+    layers[matrix_at(dump.index, matrix).layer].matrix = matrix;
+  }
+  const std::vector<std::int64_t> logits = model::matrices_of_role(dump, model::kLogitsRole);
+  if (layers.empty() && logits.empty()) {
+    throw FormatError(
+        "E-DUMP-ROLE", printable(settings.dump),
+        settings.hidden
+            ? "neither hidden.L nor logits in it; capture them (docs/capture.md)"
+            : "neither mlp.L nor logits in it; capture them, or pass --hidden for the statistics "
+              "of hidden.L (docs/capture.md)");
+  }
+  if (model != nullptr) {
+    const auto gates =
+        model::feature_matrices(model->files, model->index, {}, model::FeatureRole::kGate);
+    for (const model::FeatureMatrix& gate : gates) {
+      const model::MatrixRecord& record = matrix_at(model->index, gate.matrix);
+      if (record.layer < 0) {
+        continue;
+      }
+      ActivationLayer& layer = layers[record.layer];
+      if (model::undecodable_text(record).empty()) {
+        layer.gates.push_back(gate);
+      } else {
+        ++layer.passed_over;
+      }
+    }
+    std::erase_if(layers, [](const auto& entry) {
+      return entry.second.matrix < 0 && entry.second.gates.empty();
+    });
+  }
+  std::vector<ActivationLayer> out;
+  if (!logits.empty()) {
+    out.push_back({.matrix = logits.front()});
+  }
+  for (auto& [number, layer] : layers) {
+    out.push_back(std::move(layer));
+  }
+  return out;
+}
+
+/// What a row is called and says of its shape.
+model::MatrixRecord record_of_row(const model::Dump& dump, const engine::OpenModel* model,
+                                  const ActivationLayer& layer) {
+  if (layer.matrix >= 0) {
+    return matrix_at(dump.index, layer.matrix);
+  }
+  model::MatrixRecord record = matrix_at(model->index, layer.gates.front().matrix);
+  record.slice = record.expert = -1;
+  record.block = model::Block::kOther;
+  record.role = "gate_proj";
+  return record;
+}
+
+results::RunDescription describe_activations(const ActivationsSettings& settings,
+                                             const model::Dump& dump,
+                                             const engine::OpenModel* model,
+                                             const std::vector<ActivationLayer>& layers,
+                                             const std::vector<std::unique_ptr<Backend>>& backends,
+                                             const input::BulkReader& reader) {
+  results::RunDescription run = engine::begin_description(
+      results::FileSchema::kActivations, settings.dump,
+      fmt::format("activations of {}", printable(settings.dump)), settings.run.command);
+  run.backend = backends.front()->info().name;
+  run.fingerprint.emplace_back("of", settings.hidden ? "hidden" : "mlp");
+  run.fingerprint.emplace_back("nulls", "2");  // rows of other nulls are no part of this run
+  run.fingerprint.emplace_back("covariance", settings.covariance ? "1" : "0");
+  Json inputs;
+  inputs["dump"] = engine::add_inputs(dump.files, "", run);
+  if (model != nullptr) {
+    inputs["model"] = engine::add_inputs(model->files, "model ", run);
+  }
+  run.inputs_json = inputs.dump(1);
+  run.settings_json = engine::settings_text(
+      {{"model", settings.model}, {"hidden", settings.hidden}, {"covariance", settings.covariance}},
+      settings.run);
+  Json surroundings = engine::environment(settings.run, reader, backends);
+  if (!backends.front()->limits().uses_host_cores) {  // eigenvalues are found on the host
+    surroundings["eigenvalues"] = blas::load_blas(settings.run.blas_core).text();
+  }
+  run.environment_json = surroundings.dump(1);
+  run.config_json =
+      Json{{"tokens", dump.tokens},
+           {"model", model == nullptr ? Json(nullptr) : engine::shape_json(model->index.shape)}}
+          .dump(1);
+  run.attributes = {
+      {"tokens", dump.tokens},
+      {"of", std::string(settings.hidden ? "hidden" : "mlp")},
+      {"nulls", std::string("closed forms and quadrature; effective_rank of mlp to 0.5 %")}};
+  if (model != nullptr) {
+    run.attributes.push_back({"gates_of", settings.model});
+    run.optional_columns = results::optional_names(engine::kActivationsCells);
+  }
+  run.scales = {{"threshold", results::ScaleValues(std::vector<double>(
+                                  statistics::kNearZero.begin(), statistics::kNearZero.end()))}};
+  for (const ActivationLayer& layer : layers) {
+    run.matrices.push_back(record_of_row(dump, model, layer));
+  }
+  return run;
+}
+
+}  // namespace
+
+engine::RunOutcome measure_activations(const ActivationsSettings& settings,
+                                       const engine::RunHooks& hooks) {
+  engine::JobRun run = engine::begin_run(settings.run);
+  model::Dump dump = model::open_dump(settings.dump, hooks.stop);
+  std::optional<engine::OpenModel> gates;
+  if (!settings.model.empty()) {
+    gates =
+        engine::open_whole(settings.model, settings.model_config, settings.run.threads, hooks.stop);
+  }
+  const engine::OpenModel* const model = gates ? &*gates : nullptr;
+  std::vector<ActivationLayer> layers = layers_of(settings, dump, model);
+  std::string note;
+  auto backends = engine::open_backends(settings.run, note);
+  run.reader =
+      engine::open_reader(settings.run.reading, {&dump.files, model ? &model->files : nullptr});
+  run.description = describe_activations(settings, dump, model, layers, backends, *run.reader);
+  engine::add_warnings(dump.files, dump.index, model ? "dump: " : "", run.messages);
+  if (model != nullptr) {
+    engine::add_warnings(model->files, model->index, "model: ", run.messages);
+  }
+  run.messages.push_back(note);
+  auto job = std::make_unique<ActivationsJob>(std::move(dump), std::move(gates), std::move(layers),
+                                              std::move(backends), settings.covariance);
+  return engine::run_job(std::move(job), std::move(run), hooks);
+}
+
+}  // namespace vindex::commands

@@ -1,0 +1,62 @@
+// Owns gathering those facts from an opened GGUF model.
+#include "source_facts.hpp"
+
+#include "core/digest.hpp"
+#include "core/files/byte_source.hpp"
+#include "gguf/values/value.hpp"
+
+#include <algorithm>
+#include <variant>
+
+namespace vindex::organ {
+namespace {
+
+std::optional<double> key_number(const gguf::Key& key) {
+  if (const auto* value = std::get_if<double>(&key.value)) {
+    return *value;
+  }
+  if (key.type == gguf::ValueType::kArray || key.type == gguf::ValueType::kString) {
+    return std::nullopt;
+  }
+  if (const auto* value = std::get_if<std::int64_t>(&key.value)) {
+    return static_cast<double>(*value);
+  }
+  return static_cast<double>(std::get<std::uint64_t>(key.value));
+}
+
+}  // namespace
+
+ModelFacts facts_of(const GgufSource& model) {
+  ModelFacts facts;
+  facts.architecture = model.architecture();
+  const GgufSplit& first = model.splits().front();
+  for (const gguf::Key& key : model.keys()) {
+    const gguf::Value value(key, first.header, *first.source);
+    facts.keys.emplace(key.name, KeyFact{.text = value.text(),
+                                         .digest = value.digest(),
+                                         .number = key_number(key),
+                                         .integers = key.integers});
+  }
+  for (const OrganTensor& tensor : model.tensors()) {
+    facts.tensors.push_back(tensor);
+    if (tensor.name.find("rope_f") != std::string::npos) {
+      facts.rope_tables.emplace(
+          tensor.name, digest_at(*model.files()[tensor.file].source, tensor.offset, tensor.bytes));
+    }
+  }
+  return facts;
+}
+
+PlacedTensor placed(const GgufSource& model, std::size_t index) {
+  const OrganTensor& tensor = model.tensors().at(index);
+  return {tensor, model.files().at(tensor.file).source.get()};
+}
+
+PlacedTensor placed(const input::ModelFiles& model, const input::StoredTensor& tensor) {
+  return {{{tensor.name, tensor.type, {tensor.shape.rbegin(), tensor.shape.rend()}},
+           tensor.offset,
+           tensor.bytes},
+          model.shards.at(static_cast<std::size_t>(tensor.shard)).source.get()};
+}
+
+}  // namespace vindex::organ

@@ -1,0 +1,191 @@
+// Owns gathering roles over layers and files, and tables that fit.
+#include "shown_models.hpp"
+
+#include "core/files/atomic_file.hpp"
+#include "core/json/json_document.hpp"
+#include "core/text/text_table.hpp"
+#include "statistics/spectrum/metrics.hpp"
+#include <vindex/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace vindex::report {
+
+namespace {
+
+constexpr std::size_t kNameWidth = 24;
+constexpr double kMiddle = 0.5;
+
+/// In the order of their first appearance, over all models.
+using Roles = std::vector<std::pair<model::Block, std::string>>;
+
+void add_role(Roles& roles, const RoleFigures& figures) {
+  const std::pair role(figures.block, figures.role);
+  if (std::find(roles.begin(), roles.end(), role) == roles.end()) {
+    roles.push_back(role);
+  }
+}
+
+double median_of(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  return values.empty() ? std::numeric_limits<double>::quiet_NaN()
+                        : statistics::quantile(std::move(values), kMiddle);
+}
+
+RoleFigures figures_of(model::Block block, const std::string& role,
+                       const std::vector<const ShownMatrix*>& matrices) {
+  std::vector<double> values, nulls, ratios;
+  for (const ShownMatrix* matrix : matrices) {
+    values.push_back(matrix->numbers.value);
+    nulls.push_back(matrix->numbers.null);
+    ratios.push_back(matrix->numbers.ratio());
+  }
+  const auto known =
+      std::count_if(values.begin(), values.end(), [](double value) { return !std::isnan(value); });
+  return {.block = block,
+          .role = role,
+          .values = known,
+          .median = median_of(std::move(values)),
+          .null = median_of(std::move(nulls)),
+          .ratio = median_of(std::move(ratios))};
+}
+
+ShownModel model_of(const Shown& shown) {
+  ShownModel out;
+  out.path = shown.path;
+  out.model = shown.model;
+  out.metric = shown.metric;
+  std::vector<std::pair<model::Block, std::string>> order;
+  std::map<std::pair<model::Block, std::string>, std::vector<const ShownMatrix*>> by_role;
+  for (const ShownMatrix& matrix : shown.matrices) {
+    if (!matrix.measured) {
+      continue;
+    }
+    const std::pair role(matrix.block, matrix.role);
+    if (!by_role.contains(role)) {
+      order.push_back(role);
+    }
+    by_role[role].push_back(&matrix);
+  }
+  for (const auto& role : order) {
+    out.roles.push_back(figures_of(role.first, role.second, by_role[role]));
+  }
+  return out;
+}
+
+/// "routed" of routed_expert, "dense" of dense_mlp.
+std::string short_block(model::Block block) {
+  const std::string name(block_name(block));
+  return name.substr(0, name.find('_'));
+}
+
+/// A role's name; with its block where a role stands in several.
+std::string heading(const Roles& roles, std::size_t index) {
+  const auto& [block, role] = roles[index];
+  const auto same = std::count_if(roles.begin(), roles.end(),
+                                  [&](const auto& other) { return other.second == role; });
+  const std::string name = printable(role.empty() ? std::string(block_name(block)) : role);
+  return same > 1 && !role.empty() ? fmt::format("{} {}", short_block(block), name) : name;
+}
+
+std::string cell_of(const ShownModel& model, const std::pair<model::Block, std::string>& role) {
+  const auto found =
+      std::find_if(model.roles.begin(), model.roles.end(), [&](const RoleFigures& figures) {
+        return figures.block == role.first && figures.role == role.second;
+      });
+  const double value = found == model.roles.end() ? std::numeric_limits<double>::quiet_NaN()
+                       : model.metric.has_null    ? found->ratio
+                                                  : found->median;
+  return std::isnan(value) ? "-" : fmt::format("{:.3g}", value);
+}
+
+}  // namespace
+
+std::vector<ShownModel> read_shown_models(const std::vector<std::string>& paths,
+                                          const ShowQuery& query) {
+  std::vector<ShownModel> models;
+  for (const std::string& path : paths) {
+    models.push_back(model_of(read_shown(path, query)));
+  }
+  return models;
+}
+
+std::string models_text(const std::vector<ShownModel>& models, std::size_t width) {
+  Roles roles;
+  for (const ShownModel& model : models) {
+    for (const RoleFigures& figures : model.roles) {
+      add_role(roles, figures);
+    }
+  }
+  const ShownMetric& metric = models.front().metric;
+  const bool one_k = std::all_of(models.begin(), models.end(), [&](const ShownModel& model) {
+    return model.metric.k && model.metric.k == metric.k;
+  });
+  const std::string label =
+      metric.is_by_k() && !one_k ? "var@k (k by the shape; --k fixes it)" : metric.label();
+  std::string out =
+      wrapped_text(
+          metric.has_null
+              ? fmt::format("{} over its noise: medians over the layers; 1 is noise of that shape",
+                            label)
+              : fmt::format("{}: medians over the layers; it has no null", label),
+          width) +
+      "\n";
+  std::vector<std::string> names;
+  std::size_t widest = 0;
+  for (const ShownModel& model : models) {
+    const std::string file = file_name_of(model.path);
+    names.push_back(printable(file.substr(0, file.rfind(".h5"))));
+    widest = std::max(widest, std::min(kNameWidth, display_width(names.back())));
+  }
+  for (std::size_t first = 0; first < roles.size();) {
+    std::vector<std::vector<std::string>> rows = {{"file"}};
+    for (const std::string& name : names) {
+      rows.push_back({name});
+    }
+    std::size_t used = widest;
+    std::size_t next = first;
+    while (next < roles.size()) {
+      const std::string title = heading(roles, next);
+      used += 2 + std::max<std::size_t>(display_width(title), 5);
+      if (used > width && next > first) {
+        break;
+      }
+      rows.front().push_back(title);
+      for (std::size_t i = 0; i < models.size(); ++i) {
+        rows[i + 1].push_back(cell_of(models[i], roles[next]));
+      }
+      ++next;
+    }
+    std::vector<TextColumn> columns(rows.front().size(), {.right = true});
+    columns.front() = {.min_width = 12};
+    out += (first == 0 ? "" : "\n") + table_text(rows, columns, width);
+    first = next;
+  }
+  return out;
+}
+
+std::string models_json(const std::vector<ShownModel>& models) {
+  const auto role = [](const RoleFigures& figures) {
+    return Json{
+        {"block", block_name(figures.block)}, {"role", figures.role}, {"values", figures.values},
+        {"median", figures.median},           {"null", figures.null}, {"ratio", figures.ratio}};
+  };
+  const auto one = [&](const ShownModel& model) {
+    return Json{
+        {"path", model.path}, {"model", model.model}, {"roles", Json::list(model.roles, role)}};
+  };
+  const ShownMetric& metric = models.front().metric;
+  const Json document = {{"schema", "vindex-show-models/1"},
+                         {"metric", metric.name},
+                         {"k", metric.k ? Json(*metric.k) : Json(nullptr)},
+                         {"files", Json::list(models, one)}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace vindex::report

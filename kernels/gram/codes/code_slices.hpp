@@ -1,0 +1,82 @@
+// Owns float64 Gram matrices of E4M3 codes under one scale per 128 x 128 tile (kBlockScaled of
+// gram_plan.hpp) by int8 tensor cores, and the moments of the weights on the way. No weight is
+// decoded to memory.
+//
+// A code is an integer k of 18 bits in units of 2^-9, cut into three signed digits of six bits,
+// k = 4096 h + 64 m + l. Over a chunk of 128 steps the nine products of digits are exact in 32-bit
+// sums, and so is what they make: with six bits to a digit the products of equal weight add up in
+// place, (64 hh + hm + mh) 64 + hl + mm + lh within 31 bits, 64 (ml + lm) + ll within 25. Both are
+// multiplied with the product of the two tiles' scales, 48 bits, and added in float64: two
+// roundings a chunk, where a float64 product has 128.
+//
+// Weights are what is measured, and decoding rounds code times scale to float32. Under scales of up
+// to twenty bits nothing is rounded. Else w = k s - r u, with u the scale's last place and r what
+// rounding took: a multiple of 2^-9 below 2^8, of three significant bits. All codes of a
+// significand are rounded by one share of themselves, so the mean of those shares is put into s, to
+// sixteenths of u; r then has nine bits, and is exact in binary16 as the code is. Sums of k r' and
+// of r k', 2^-25 of the whole, are formed by binary16 products in float32, drained every 128 steps,
+// and taken off; sums of r r' are some 2^-52 of the whole and left out. What those float32 sums
+// lose is the error: 2^-48.6 of the product of two lines' norms for normal weights, 2^-46.8 where a
+// few codes hold the norms.
+//
+// Products of a chunk: 9 of bytes, 4 of half the depth in binary16 where scales are rounded; 28 of
+// bytes for any weights (sliced_gram.hpp). Why not float64 tensor cores: at best half of this rate,
+// where they exist at all. Why not six products of digits and of their sums (Karatsuba, Toom):
+// these do not add up in place, and six sums of a thread do not fit its registers.
+//
+// Source: Ozaki, Ogita, Oishi, Rump 2012; Ootomo, Ozaki, Yokota 2024 (int8 slices).
+#pragma once
+
+#include "code_scales.hpp"
+
+#include "kernels/decode/decode_matrix.hpp"
+#include "kernels/device/trap_report.hpp"
+#include "kernels/gram/gram_plan.hpp"
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace vindex::kernels {
+
+/// Matrices of one launch at most: 136 tile pairs of one of 7168 x 2048 would leave a second wave
+/// on 132 multiprocessors nearly empty.
+inline constexpr std::int64_t kCodeMatricesAtOnce = 8;
+
+/// What entries err by at most where scales are rounded, in units of the product of their lines'
+/// norms: 1.7 times what the self-test's samples show, whose codes are uniform, and six times what
+/// normal weights do. Taken for the unit of sums of 128 products (statistics::GramArithmetic).
+inline constexpr double kRoundedCodesUnit = 0x1p-46;
+
+/// Matrices of one shape whose operands are block scaled; views of whole matrices, pointers on the
+/// device.
+struct CodeGramBatch {
+  std::span<const decode::DecodeView> views;
+  ProductKernel product = ProductKernel::kWarp;
+  bool rounded = true;  ///< a scale is CodeScales::kRounded; none is kUnfit
+  /// Empty, or one per matrix: the signs of a draw (SignFlip), as GramBatch has them.
+  std::span<const std::uint64_t> sign_flip_keys;
+  bool transposed = false;
+  std::uint64_t sign_flip_draw = 0;
+  std::int64_t leading = 0;  ///< between columns of a Gram matrix
+  double* grams = nullptr;   ///< [matrix][leading][leading], column-major: lower triangles written
+  RawMoments* moments = nullptr;  ///< [matrix][moments_each]: the first has all, others nothing
+  std::int64_t moments_each = 1;
+  std::uint64_t wait_cycles = kWaitCycles;  ///< after which a kernel that waits in vain ends itself
+};
+
+/// Device bytes for `matrices` at once.
+std::size_t code_gram_bytes(const GramShape& shape, std::int64_t matrices);
+
+/// Matrices at once that use a device well and take up to 1 GiB; 0 where one takes more.
+std::int64_t code_grams_at_once(const GramShape& shape, std::int64_t matrices);
+
+/// Forms `grams` and `moments`, code_grams_at_once() of them at a time in `workspace`
+/// (code_gram_bytes() of so many, 1024-byte aligned). A tile with a weight that is not finite makes
+/// its rows and columns NaN. Ordered on `stream`, does not wait; bits depend on the matrix alone.
+/// Errors: DeviceError.
+void form_code_grams(const CodeGramBatch& batch, void* workspace, cudaStream_t stream);
+
+}  // namespace vindex::kernels

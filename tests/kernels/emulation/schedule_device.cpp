@@ -1,0 +1,8 @@
+#include "tests/kernels/kernel_fixture.hpp"
+
+namespace vindex::test {
+
+void set_thread_order(std::uint64_t /*seed*/) {}
+bool is_emulated() { return false; }
+
+}  // namespace vindex::test

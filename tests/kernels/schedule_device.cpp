@@ -1,8 +1,0 @@
-#include "kernel_fixture.hpp"
-
-namespace vindex::test {
-
-void set_thread_order(std::uint64_t /*seed*/) {}
-bool is_emulated() { return false; }
-
-}  // namespace vindex::test
