@@ -1,5 +1,5 @@
 // The command line as a contract: streams, exit codes, help, refusals.
-#include "tests/support/program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/text_lines.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // The patterns are those of public advisories (docs of the readers' own tests name them); here each
 // container is tried: versions 1 to 3, both byte orders.
 #include "tests/support/gguf_builder.hpp"
-#include "tests/support/program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <algorithm>
 #include <fstream>

@@ -1,10 +1,9 @@
 // A program test that compares models of its own making and reads what came out.
 #pragma once
 
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <map>
 #include <stdexcept>

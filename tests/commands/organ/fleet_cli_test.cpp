@@ -1,8 +1,8 @@
 // A fleet of twelve models of three families through two commands, interrupted and resumed: taken
 // apart, measured, ranked, and its law of scale found where one was planted, and not where none
 // was.
-#include "tests/support/program_fixture.hpp"
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/text_lines.hpp"
 
 #include <nlohmann/json.hpp>

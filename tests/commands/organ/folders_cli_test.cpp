@@ -1,6 +1,6 @@
 // Verbs of organs on extracted folders: each gives what it gives of the model itself.
-#include "tests/support/program_fixture.hpp"
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

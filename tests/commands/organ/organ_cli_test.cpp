@@ -1,7 +1,6 @@
 // extract, verify and assemble through the program: outputs, exit codes, what is left after a stop.
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // `vindex organ diff` on real weights: quantisations of one model, splits, reports, exit codes.
-#include "tests/support/program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,7 @@
 // `vindex organ graft`: real quantisations of one model, made models for every refusal, and that
 // nothing is written where nothing should be.
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

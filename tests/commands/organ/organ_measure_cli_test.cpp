@@ -1,6 +1,6 @@
 // `vindex organ measure` through the program: real and built models, fleets, resume, what is told.
-#include "tests/support/program_fixture.hpp"
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

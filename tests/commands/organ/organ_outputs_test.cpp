@@ -1,10 +1,9 @@
 // Outputs of the verbs that write models, and numbers on the command line: what is refused, with
 // which exit code, and that nothing is left or lost.
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/file_content.hpp"
 #include "tests/support/file_size_limit.hpp"
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <algorithm>
 #include <filesystem>

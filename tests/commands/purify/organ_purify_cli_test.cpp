@@ -1,7 +1,6 @@
 // The verb organ purify, as a user meets it.
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
 // What /run/ of every kind of results file says: who asked, with which settings, of which files,
 // and by what it was computed.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/environment_variable.hpp"
 #include "tests/support/npy_builder.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,8 @@
 // The verb show through the program: tables, filters, rankings, JSON, states of a run, refusals,
 // and the table that measure ends with.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
-#include "tests/support/program.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program.hpp"
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/text_lines.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The verb status, and progress in logs: during a run, after a kill, of a resumed run.
-#include "tests/support/program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

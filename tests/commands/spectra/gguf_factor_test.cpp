@@ -1,8 +1,7 @@
 // NVFP4 in GGUF files: the factor beside the blocks is part of the weight, in every verb.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

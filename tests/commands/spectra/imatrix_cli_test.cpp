@@ -1,9 +1,8 @@
 // `--imatrix` as a user runs it: a trained mixture of experts with the importance matrix that
 // llama.cpp made of it, in both containers and both formats of the importance matrix.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/known_spectra.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

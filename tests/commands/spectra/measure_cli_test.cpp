@@ -1,9 +1,8 @@
 // The main job through the program: synthetic models of every layout, resume, kills, budgets,
 // workers.
-#include "tests/support/program_fixture.hpp"
-
 #include "commands/spectra/measure_run.hpp"
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

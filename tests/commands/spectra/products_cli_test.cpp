@@ -1,9 +1,8 @@
 // `--heads` and `--lora` through the program: rows of /product/, their resume, merge and exports,
 // and what adapters say without the flag.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/singular_values.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 // Models larger than the memory they may use, and weights that are stored twice.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/safetensors_builder.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // A trained mixture of experts (DeepSeek-V3 shape) as safetensors and as GGUF, measured and decoded
 // by the program: the two containers hold the same weights, so they must give the same numbers.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

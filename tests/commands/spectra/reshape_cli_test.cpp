@@ -1,8 +1,7 @@
 // `--reshape out`: tensors of rank 3 and more as out x rest, from both containers.
-#include "tests/support/h5_support.hpp"
-#include "tests/support/program_fixture.hpp"
-
 #include "tests/support/float_model.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/singular_values.hpp"
 
 #include <nlohmann/json.hpp>

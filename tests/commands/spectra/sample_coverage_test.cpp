@@ -1,12 +1,11 @@
 // Whether what a sample states of the whole holds: 2,000 draws from the figures of every expert of
 // the real mixture and of synthetic ones, measured here.
-#include "tests/support/program_fixture.hpp"
-
 #include "model/experts/expert_sample.hpp"
 #include "results/reading/query.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 #include "statistics/null/finite_sample.hpp"
 #include "statistics/spectrum/metrics.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <algorithm>
 #include <array>

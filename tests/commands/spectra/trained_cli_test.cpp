@@ -1,7 +1,6 @@
 // Layers of the kind `trained` through the program: what truth.json says against LAPACK on the
 // weights that `decode` writes, and what an encoding leaves of the condition.
-#include "tests/support/program_fixture.hpp"
-
+#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/singular_values.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Runs the built program as a user would and keeps what it said.
 #pragma once
 
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
