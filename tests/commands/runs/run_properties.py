@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What every command that works for a while promises of its runs: run_properties.py PROGRAM FAULTS FOLDER ROW.
+"""What every command that works for a while promises of its runs: run_properties.py PROGRAM FAULTS FOLDER ROW....
 
 A row of run_table.py is run once, undisturbed; then its output must be the same file, object by object and bit for bit,
   - by any number of threads,
@@ -8,7 +8,7 @@ A row of run_table.py is run once, undisturbed; then its output must be the same
   - by several workers, and by a process that claims shares, merged,
   - after SIGTERM, SIGINT and SIGKILL at calls of the system that are spread over the whole run (FAULTS, a library that sends them),
 and the same command again leaves it alone, while another run beside it is refused. Each where the command has the option for it.
-With `every-command` for ROW: every command that has threads stands in the table. FAULTS is
+A variant of a command that has a row neither claims shares nor is ended. With `every-command` for ROW: every command that has threads stands in the table. FAULTS is
 empty where that library cannot be loaded: then nothing is stopped or killed, and memory is not looked at."""
 
 import hashlib
@@ -265,8 +265,8 @@ class Run:
         for condition, one in (("--threads" in self.options, self.threads_do_not_matter), ("--ram-budget" in self.options, self.least_memory_is_enough),
                                (self.row.other is not None, self.another_run_is_refused_and_replaces_on_request),
                                (self.row.part is not None, self.a_part_goes_on), ("--worker" in self.options, self.workers_make_the_file_of_one_run),
-                               ("--claim" in self.options, self.claims_make_the_file_of_one_run),
-                               (FAULTS, self.stops_and_kills_lose_nothing)):
+                               ("--claim" in self.options and not self.row.variant, self.claims_make_the_file_of_one_run),
+                               (FAULTS and not self.row.variant, self.stops_and_kills_lose_nothing)):
             properties += [one] if condition else []
         for one in properties:
             begun = time.monotonic()
@@ -302,9 +302,15 @@ def every_command():
     check(not missing, "no row of the table runs", sorted(missing))
 
 
-fresh_folder(FOLDER)
-if sys.argv[4] == "every-command":
-    every_command()
-else:
-    Run(next(row for row in ROWS if row.name == sys.argv[4])).check_all()
-shutil.rmtree(FOLDER)
+def main(names):
+    for name in names:
+        fresh_folder(FOLDER)
+        print(name)
+        if name == "every-command":
+            every_command()
+        else:
+            Run(next(row for row in ROWS if row.name == name)).check_all()
+    shutil.rmtree(FOLDER)
+
+
+main(sys.argv[4:])
