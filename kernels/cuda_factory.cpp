@@ -31,7 +31,7 @@ bool is_there(std::int32_t device, std::string& why) {
 }  // namespace
 
 /// The back end on `device`, or null with the reason where there is no such device.
-extern "C" Backend* vindex_make_cuda_backend(std::int32_t device, std::string* why) {
+extern "C" vindex::Backend* vindex_make_cuda_backend(std::int32_t device, std::string* why) {
   static const vindex::kernels::KernelTable kKernels;
   return is_there(device, *why)
              ? std::make_unique<vindex::kernels::CudaBackend>(device, kKernels).release()
@@ -39,6 +39,6 @@ extern "C" Backend* vindex_make_cuda_backend(std::int32_t device, std::string* w
 }
 
 /// The same of forward passes.
-extern "C" ForwardBackend* vindex_make_cuda_forward(std::int32_t device, std::string* why) {
+extern "C" vindex::ForwardBackend* vindex_make_cuda_forward(std::int32_t device, std::string* why) {
   return is_there(device, *why) ? vindex::kernels::make_cuda_forward(device).release() : nullptr;
 }

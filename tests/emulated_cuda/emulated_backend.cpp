@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-extern "C" Backend* vindex_make_cuda_backend(std::int32_t device, std::string* why);
+extern "C" vindex::Backend* vindex_make_cuda_backend(std::int32_t device, std::string* why);
 
 namespace vindex::test {
 

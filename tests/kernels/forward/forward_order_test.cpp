@@ -9,7 +9,7 @@
 #include <emulated/execution.hpp>
 
 /// What the loader looks up in the module.
-extern "C" ForwardBackend* vindex_make_cuda_forward(std::int32_t device, std::string* why);
+extern "C" vindex::ForwardBackend* vindex_make_cuda_forward(std::int32_t device, std::string* why);
 
 namespace vindex::test::forward_order_test {
 namespace {

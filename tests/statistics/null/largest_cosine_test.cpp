@@ -12,7 +12,7 @@
 namespace vindex::statistics::largest_cosine_test {
 namespace {
 
-namespace statistics = vindex::measure;
+namespace statistics = vindex::statistics;
 constexpr statistics::CosineSides kOne = statistics::CosineSides::kOne;
 
 TEST(LargestCosine, AgreesWithClosedForms) {
