@@ -37,7 +37,7 @@ TEST_P(DecodedPart, RowsAndColumnsAreThoseOfTheWholeMatrix) {
     const auto at = [&](std::int64_t row, std::int64_t col) {
       return whole[static_cast<std::size_t>(transposed ? col * kCols + row : row * kCols + col)];
     };
-    const auto input = backend::make_memory_input(matrix.view(), transposed);
+    const auto input = make_memory_input(matrix.view(), transposed);
     for (const auto& [first, step, count] : std::vector<std::array<std::int64_t, 3>>{
              {0, 1, rows}, {rows - 1, 1, 1}, {3, 2, 9}, {5, 1, 30}, {0, 7, 5}}) {
       const std::vector<float> part = decoded_rows(*input, first, step, count);
