@@ -1,6 +1,6 @@
 #include "core/text/text_table.hpp"
 
-#include "tests/support/text_lines.hpp"
+#include "tests/support/file_content.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -5,19 +5,16 @@ A script that imports this is called with the program and an empty folder: SCRIP
 
 import concurrent.futures
 import hashlib
-import http.server
 import json
 import os
-import ssl
 import subprocess
 import sys
-import threading
 import urllib.parse
 
+from servers import PROBE, RangeServer
 from test_script import call, fresh_folder
 
 PROGRAM, FOLDER = map(os.path.abspath, sys.argv[1:3])
-PROBE = "bytes=0-0"  # whether a file is there, and the same
 failures = []
 fresh_folder(FOLDER)
 MODEL = os.path.join(FOLDER, "model")
@@ -26,76 +23,9 @@ CLEAN = {key: value for key, value in os.environ.items()
 CLEAN["HOME"] = FOLDER
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Serves files of a folder by range. `fault(handler, name, number, range)` may answer itself (True) or change the answer."""
-    daemon_threads = True
-    request_queue_size = 64
-
+class Server(RangeServer):
     def __init__(self, folder=MODEL, certificate=None):
-        super().__init__(("127.0.0.1", 0), Handler)
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self.socket = context.wrap_socket(self.socket, server_side=True)
-        self.folder, self.fault, self.seen, self.lock, self.etag = folder, None, [], threading.Lock(), '"one"'
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request, client_address):
-        pass  # connections that the client or a fault breaks off
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, status, body=b"", **fields):
-        self.send_response(status)
-        for name, value in fields.items():
-            self.send_header(name.replace("_", "-"), value)
-        if "Content_Length" not in fields:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        return True
-
-    def is_read(self, name):
-        return name.endswith(".safetensors") and self.headers.get("Range") != PROBE
-
-    def range(self, size):
-        text = self.headers.get("Range", "")
-        if not text.startswith("bytes="):
-            return None
-        first, last = text[6:].split("-")
-        return int(first), min(int(last), size - 1)
-
-    def do_GET(self):
-        server = self.server
-        name = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).lstrip("/")
-        with server.lock:
-            number = sum(1 for seen, fields in server.seen if seen == name and fields.get("Range") != PROBE)
-            server.seen.append((name, dict(self.headers)))
-        if server.fault and server.fault(self, name, number):
-            return
-        self.file(os.path.join(server.folder, name))
-
-    def file(self, path, **fields):
-        if not os.path.isfile(path):
-            return self.answer(404, b"no such file")
-        with open(path, "rb") as file:
-            content = file.read()
-        fields.setdefault("ETag", self.server.etag)
-        wanted = self.headers.get("If-Match")
-        if wanted and wanted != fields["ETag"]:
-            return self.answer(412)
-        span = self.range(len(content))
-        if span is None:
-            return self.answer(200, content, **fields)
-        if span[0] >= len(content):
-            return self.answer(416, Content_Range=f"bytes */{len(content)}")
-        return self.answer(206, content[span[0]:span[1] + 1], Content_Range=f"bytes {span[0]}-{span[1]}/{len(content)}", **fields)
+        super().__init__(folder, certificate)
 
 
 def run(*command, **environment):

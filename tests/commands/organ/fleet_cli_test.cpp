@@ -3,7 +3,7 @@
 // was.
 #include "tests/support/float_model.hpp"
 #include "tests/support/program/program_fixture.hpp"
-#include "tests/support/text_lines.hpp"
+#include "tests/support/file_content.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,7 @@
 #include "tests/support/program/h5_support.hpp"
 #include "tests/support/program/program.hpp"
 #include "tests/support/program/program_fixture.hpp"
-#include "tests/support/text_lines.hpp"
+#include "tests/support/file_content.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,6 @@ With SPEC, a layer of `vindex synth` in bf16, only its figures are printed: byte
 
 import functools
 import hashlib
-import http.server
 import json
 import os
 import re
@@ -21,6 +20,7 @@ import h5py
 import numpy as np
 
 from same_results_files import hdf5_differences
+from servers import RangeServer
 from test_script import call, fresh_folder
 
 PROGRAM, PAGE, FOLDER = map(os.path.abspath, sys.argv[1:4])
@@ -228,52 +228,27 @@ def exports_do_not_pass_for_the_whole():
     check(config["routed_sample"]["down_proj"] == {"n_measured": 3, "n_total": 12}, config)
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """One folder by ranges. After `most` requests beyond the opening it holds its answers until `release`."""
-    daemon_threads = True
+class CountingServer(RangeServer):
+    """Counts bytes and requests. After `most` requests it holds its answers until `release`."""
 
     def __init__(self, folder):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.folder, self.bytes, self.requests, self.most = folder, 0, 0, None
-        self.lock, self.held, self.release = threading.Lock(), threading.Event(), threading.Event()
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        super().__init__(folder)
+        self.fault, self.bytes, self.requests, self.most = self.count, 0, 0, None
+        self.held, self.release = threading.Event(), threading.Event()
 
-    def handle_error(self, request, client_address):
-        pass  # a client that was stopped
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        server, path = self.server, os.path.join(self.server.folder, self.path.lstrip("/"))
+    def count(self, handler, name, _):
+        path = os.path.join(self.folder, name)
         if not os.path.isfile(path):
-            self.send_response(404)
-            self.send_header("Content-Length", "0")
-            return self.end_headers()
+            return
         size = os.path.getsize(path)
-        first, last = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", f"bytes=0-{size - 1}")).groups()
-        first, last = int(first), min(int(last), size - 1)
-        with server.lock:
-            server.bytes += last - first + 1
-            server.requests += 1
-            hold = server.most is not None and server.requests > server.most
+        first, last = handler.range(size) or (0, size - 1)
+        with self.lock:
+            self.bytes += last - first + 1
+            self.requests += 1
+            hold = self.most is not None and self.requests > self.most
         if hold:
-            server.held.set()
-            server.release.wait(100)
-        with open(path, "rb") as file:
-            file.seek(first)
-            body = file.read(last - first + 1)
-        self.send_response(206)
-        self.send_header("ETag", '"one"')
-        self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+            self.held.set()
+            self.release.wait(100)
 
 
 def shard_of(folder):
@@ -283,7 +258,7 @@ def shard_of(folder):
 def bytes_over_http():
     """384 experts of which 16 of each role travel: the bytes are those of the plan, and the intervals hold the whole run's figures."""
     call(PROGRAM, "synth", SPEC, "-o", at("wide"))
-    server = Server(at("wide"))
+    server = CountingServer(at("wide"))
     address = f"{server.url}/{shard_of(at('wide'))}"
     plan = json.loads(call(PROGRAM, "plan", address, "--sample", "16", "--json", "--backend", "cpu").stdout)
     opening = server.bytes

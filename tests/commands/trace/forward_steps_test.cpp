@@ -15,7 +15,7 @@
 #include <random>
 #include <vector>
 
-namespace vindex::statistics::forward_steps_test {
+namespace vindex::commands::forward_steps_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -213,4 +213,4 @@ TEST(ForwardSteps, CapsKeepOrderAndSmallValues) {
 }
 
 }  // namespace
-}  // namespace vindex::statistics::forward_steps_test
+}  // namespace vindex::commands::forward_steps_test

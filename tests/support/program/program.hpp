@@ -1,6 +1,7 @@
 // Runs the built program as a user would and keeps what it said.
 #pragma once
 
+#include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
@@ -9,9 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
-#include <fstream>
 #include <signal.h>
-#include <sstream>
 #include <string>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,13 +18,6 @@
 #include <vector>
 
 namespace vindex::testing {
-
-inline std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 struct ProgramResult {
   int exit_code = -1;  ///< 128 + signal where it was killed
