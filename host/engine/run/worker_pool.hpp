@@ -111,7 +111,7 @@ class StagingPool {
   struct FreeList;
   class Pooled;
   MakeStaging make_;
-  std::shared_ptr<FreeList> shelf_;
+  std::shared_ptr<FreeList> free_list_;
 };
 
 }  // namespace vindex::engine
