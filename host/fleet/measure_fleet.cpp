@@ -202,10 +202,10 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
   return models;
 }
 
-std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
-                                          const engine::RunHooks& hooks,
+std::optional<ModelMeasure> measure_model(commands::SpectraSettings settings,
+                                          const std::string& name, const engine::RunHooks& hooks,
                                           engine::RunOutcome& outcome) {
-  if (settings.options.mode == SpectrumMode::kFast) {
+  if (settings.run.options.mode == SpectrumMode::kFast) {
     throw UsageError("E-ORGAN-MODE",
                      "theta needs the whole spectrum, which fast leaves out: take "
                      "--mode default or strict");
@@ -214,23 +214,23 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
     return std::string(organ::class_name(organ::classify(tensor).organ_class));
   };
   settings.in_file_order = true;
-  const bool is_folder = organ::is_organ_folder(settings.model);
+  const bool is_folder = organ::is_organ_folder(settings.run.model);
   if (is_folder) {
-    settings.open_files = [path = settings.model](const input::OpenOptions& options) {
+    settings.open_files = [path = settings.run.model](const input::OpenOptions& options) {
       return organ::open_organ_model(path, options);
     };
   }
   outcome = commands::measure_model(settings, hooks);
-  if (outcome.stopped || !settings.worker.is_single()) {
+  if (outcome.stopped || !settings.run.worker.is_single()) {
     return std::nullopt;
   }
-  ModelMeasure model = read_model_measure(settings.output);
+  ModelMeasure model = read_model_measure(settings.run.output);
   model.name = name;
   model.seconds = outcome.measured_now > 0 ? outcome.seconds : kNaN;
-  const input::OpenOptions opening = {.model_config = settings.model_config,
+  const input::OpenOptions opening = {.model_config = settings.run.model_config,
                                       .adapter = settings.indexing.lora};
-  const input::ModelFiles files = is_folder ? organ::open_organ_model(settings.model, opening)
-                                            : input::open_model(settings.model, opening);
+  const input::ModelFiles files = is_folder ? organ::open_organ_model(settings.run.model, opening)
+                                            : input::open_model(settings.run.model, opening);
   model.attention = model::architecture_facts(files);
   model.tensors_total = static_cast<std::int64_t>(files.tensors.size());
   for (const input::Shard& shard : files.shards) {

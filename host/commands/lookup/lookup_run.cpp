@@ -164,17 +164,17 @@ class Lookup {
     return settings_.threads > 0 ? settings_.threads : usable_cores();
   }
 
-  /// The model, for a pass beside `held` bytes of the budget.
-  LookupModel view(std::uint64_t held) {
+  /// The model, for a pass beside `reserved_bytes` of the budget.
+  LookupModel view(std::uint64_t reserved_bytes) {
     engine::require_budget(settings_.ram_budget,
                            "twice what is listed (a smaller --top or --tokens-out 0 helps)",
-                           2 * held);
+                           2 * reserved_bytes);
     return {.files = &source_->files(),
             .index = &source_->index(),
             .hooks = &hooks_,
             .options = {.threads = threads(),
                         .ram_budget = settings_.ram_budget,
-                        .held = held,
+                        .reserved_bytes = reserved_bytes,
                         .reading = settings_.reading,
                         .rows_pass_by = true}};
   }
@@ -209,9 +209,9 @@ class Lookup {
   }
 
   void search(const statistics::QueryVectors& vectors, std::vector<Query> queries,
-              std::uint64_t held) {
+              std::uint64_t reserved_bytes) {
     const Search found =
-        search_features(view(held), features_, vectors, settings_.order, settings_.top);
+        search_features(view(reserved_bytes), features_, vectors, settings_.order, settings_.top);
     result_.stopped = found.pass.stopped;
     result_.reading = found.pass.reading;
     result_.reading_engine = found.pass.reading_engine;
@@ -260,7 +260,7 @@ class Lookup {
     return list;
   }
 
-  void describe_listed(std::uint64_t held) {
+  void describe_listed(std::uint64_t reserved_bytes) {
     std::set<FeatureKey> keys;
     for (const QueryResult& query : answers_) {
       for (const FeatureList& list : query.lists) {
@@ -269,8 +269,8 @@ class Lookup {
         }
       }
     }
-    FeatureDescriptions found =
-        source_->describe(view(held), features_, {keys.begin(), keys.end()}, settings_.tokens_out);
+    FeatureDescriptions found = source_->describe(view(reserved_bytes), features_,
+                                                  {keys.begin(), keys.end()}, settings_.tokens_out);
     result_.stopped = found.stopped;
     result_.no_tokens = found.no_tokens;
     for_each_found([&](FoundFeature& feature) {

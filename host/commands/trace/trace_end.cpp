@@ -51,7 +51,7 @@ std::vector<engine::RowWork> logits_works(std::span<const ForwardModel* const> m
 struct EndPlan {
   std::vector<engine::RowWork> works;
   LogitsPlan logits;
-  std::uint64_t held = 0;  ///< what is no weights
+  std::uint64_t reserved_bytes = 0;  ///< what is no weights
 };
 
 /// Errors: E-BUDGET.
@@ -72,12 +72,12 @@ EndPlan plan_end(std::span<const ForwardModel* const> models, const TracePrompts
                        std::ssize(models), bytes);
   };
   const std::uint64_t beside =
-      options.held + linear + kTraceBeside + prompts.ids.size() * sizeof(std::int32_t);
+      options.reserved_bytes + linear + kTraceBeside + prompts.ids.size() * sizeof(std::int32_t);
   const std::uint64_t least = plan_within(0).bytes;
   engine::require_budget(options.ram_budget, "making logits", beside + weights + least);
   const std::uint64_t left = options.ram_budget - beside;
   plan.logits = plan_within(left - (left >= whole + least ? whole : weights));
-  plan.held = beside + plan.logits.bytes;
+  plan.reserved_bytes = beside + plan.logits.bytes;
   return plan;
 }
 
@@ -111,7 +111,7 @@ TraceEndOutcome finish_trace(const TracedModel& a, const TracedModel* b, bool lo
   const engine::PassOptions pass = {
       .threads = 1,
       .ram_budget = options.ram_budget,
-      .held = plan.held,
+      .reserved_bytes = plan.reserved_bytes,
       .in_order = true,
       .reading = options.reading,
       .staging = [&](std::size_t bytes) { return a.model.backend.make_staging(bytes); }};

@@ -261,7 +261,7 @@ std::vector<engine::RowWork> stage_works(const std::vector<TraceStage>& stages,
 TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompts& prompts,
                         const std::vector<engine::RowWork>& works, const ForwardBackend& backend,
                         const model::ModelIndex& index, std::uint64_t ram_budget,
-                        std::uint64_t held) {
+                        std::uint64_t reserved_bytes) {
   const BlockMemory blocks(transformer, prompts, backend, index);
   const std::int64_t tokens = prompts.tokens();
   const std::int64_t longest = blocks.longest();
@@ -277,7 +277,7 @@ TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompt
   // Which tokens an expert has, and their weights, in lists that grow by doubling.
   constexpr std::uint64_t kChoice = 2 * (sizeof(std::int64_t) + sizeof(float));
   const std::uint64_t fixed =
-      held + kTraceBeside +
+      reserved_bytes + kTraceBeside +
       prompts.ids.size() * (sizeof(std::int32_t) + sizeof(std::int64_t) + choices * kChoice) +
       prompts.lengths.size() * sizeof(std::int64_t);
 
@@ -303,7 +303,7 @@ TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompt
   left -= left >= whole ? whole : least_weights;
   const std::uint64_t rows = bytes_of(tokens, transformer.hidden) * (has_mixture ? 2 : 1);
   memory.rows_in_file = rows > left;
-  memory.held = fixed + block + (memory.rows_in_file ? 0 : rows);
+  memory.reserved_bytes = fixed + block + (memory.rows_in_file ? 0 : rows);
   return memory;
 }
 

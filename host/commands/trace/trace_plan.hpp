@@ -56,15 +56,15 @@ inline constexpr std::uint64_t kTraceBeside = std::uint64_t{24} << 20U;
 
 /// How the budget is shared.
 struct TraceMemory {
-  bool rows_in_file = false;  ///< the residual stream, and what is added to it
-  std::uint64_t held = 0;     ///< of the budget: what is no weights
-  std::uint64_t least = 0;    ///< the smallest budget that is enough
+  bool rows_in_file = false;         ///< the residual stream, and what is added to it
+  std::uint64_t reserved_bytes = 0;  ///< of the budget: what is no weights
+  std::uint64_t least = 0;           ///< the smallest budget that is enough
 };
 
-/// Of `ram_budget` bytes beside `held` of the caller. Errors: ConfigurationError E-BUDGET (78).
+/// Of `ram_budget` bytes beside `reserved_bytes` of the caller. Errors: ConfigurationError E-BUDGET (78).
 TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompts& prompts,
                         const std::vector<engine::RowWork>& works, const ForwardBackend& backend,
                         const model::ModelIndex& index, std::uint64_t ram_budget,
-                        std::uint64_t held);
+                        std::uint64_t reserved_bytes);
 
 }  // namespace vindex::commands

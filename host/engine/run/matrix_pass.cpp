@@ -85,7 +85,7 @@ RunOutcome pass_over(const ModelViews& models, const std::vector<RowWork>& works
   auto job = std::make_unique<PassJob>(models, works, options, body);
   JobRun run;
   run.ram_budget = options.ram_budget;
-  run.held = options.held;
+  run.reserved_bytes = options.reserved_bytes;
   // Where bodies read by themselves there is a reader too, the least there is.
   run.reader = models.empty() ? open_reader({.threads = 1, .io_uring = false}, {})
                               : open_reader(options.reading, {models.front().files});

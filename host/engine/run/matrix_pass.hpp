@@ -28,9 +28,9 @@ struct PassMatrix {
 
 struct PassOptions {
   std::int32_t threads = 1;
-  std::uint64_t ram_budget = 0;  ///< bytes
-  std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
-  bool in_order = false;         ///< no outlier is worked on before its turn
+  std::uint64_t ram_budget = 0;      ///< bytes
+  std::uint64_t reserved_bytes = 0;  ///< of these, what the caller holds meanwhile
+  bool in_order = false;             ///< no outlier is worked on before its turn
   input::BulkReadOptions reading = {};
   /// Bodies ask for the rows of a matrix once, from the first to the last: where rows lie one
   /// behind the other, a few are in memory at a time (Reading::kPassing).

@@ -1,5 +1,5 @@
 // Owns counting rows into an outcome, and the lines of outcomes and of failures after a run.
-#include "job_runner.hpp"
+#include "run_outcome.hpp"
 
 #include "core/text/text_table.hpp"
 

@@ -64,7 +64,7 @@ class NormsJobTest : public ::testing::Test {
 
 TEST_F(NormsJobTest, GivesTheNormsOfMeasure) {
   EXPECT_EQ(measure_norms(settings("norms.h5"), {}).exit_code, ExitCode::kOk);
-  EXPECT_EQ(measure_model(settings("spectra.h5"), {}).exit_code, ExitCode::kOk);
+  EXPECT_EQ(measure_model({.run = settings("spectra.h5")}, {}).exit_code, ExitCode::kOk);
   EXPECT_EQ(results::validate_file(folder_ / "norms.h5"), std::vector<std::string>{});
   const results::ShownCells norms = results::read_shown_cells(folder_ / "norms.h5");
   const std::vector<double> wanted =

@@ -302,13 +302,13 @@ class FeatureFile {
     scores_.write<double>(static_cast<std::uint64_t>(batch.first), count, scores);
   }
 
-  LookupModel view(std::uint64_t held) const {
+  LookupModel view(std::uint64_t reserved_bytes) const {
     return {.files = &source_.files(),
             .index = &source_.index(),
             .hooks = &silent_,
             .options = {.threads = threads_,
                         .ram_budget = settings_.run.ram_budget,
-                        .held = held,
+                        .reserved_bytes = reserved_bytes,
                         .reading = settings_.run.reading}};
   }
 

@@ -4,7 +4,7 @@
 
 #include "decode/element_type.hpp"
 #include "engine/run/job_runner.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/run_settings.hpp"
 #include "model/vocabulary/features.hpp"
 
 #include <cstdint>

@@ -29,8 +29,8 @@ struct ForwardModel {
 };
 
 struct ForwardOptions {
-  std::uint64_t ram_budget = 0;  ///< bytes
-  std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
+  std::uint64_t ram_budget = 0;      ///< bytes
+  std::uint64_t reserved_bytes = 0;  ///< of these, what the caller holds meanwhile
   input::BulkReadOptions reading = {};
   /// Where the residual stream goes if it does not fit into the budget.
   std::string scratch_folder;
