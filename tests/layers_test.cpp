@@ -270,12 +270,10 @@ TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
   }
   const std::set<std::string> gate = {"host/core/files/reading_bounds.cpp",
                                       "host/core/files/reading_bounds.hpp"};
-  const std::set<std::string> written = {"host/core/files/atomic_file.cpp",
-                                         "host/core/files/file_clock.cpp",
-                                         "host/input/stores/shard_copy.cpp",
-                                         "host/results/parts/heartbeat.cpp",
-                                         "host/commands/trace/forward/token_rows.cpp",
-                                         "host/results/parts/lock_file.cpp"};
+  const std::set<std::string> written = {
+      "host/core/files/atomic_file.cpp",           "host/core/files/file_clock.cpp",
+      "host/input/stores/shard_copy.cpp",          "host/results/parts/heartbeat.cpp",
+      "host/commands/trace/tokens/token_rows.cpp", "host/results/parts/lock_file.cpp"};
   const std::set<std::string> of_system = {"apps/process/system_limits.cpp",
                                            "host/throughput/report.cpp",
                                            "host/blas/processor.cpp",

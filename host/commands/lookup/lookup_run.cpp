@@ -1,9 +1,8 @@
 // Owns the steps of a lookup: model, sides that are searched, batches of queries, report.
 #include "lookup_run.hpp"
 
-#include "feature_source.hpp"
-#include "lookup_features.hpp"
-
+#include "commands/lookup/features/feature_source.hpp"
+#include "commands/lookup/features/lookup_features.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/run/description_parts.hpp"

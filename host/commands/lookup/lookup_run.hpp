@@ -2,9 +2,8 @@
 // would give, and what each of them writes. Definitions: docs/commands/lookup.md.
 #pragma once
 
-#include "lookup_queries.hpp"
-#include "query_list.hpp"
-
+#include "commands/lookup/queries/lookup_queries.hpp"
+#include "commands/lookup/queries/query_list.hpp"
 #include "engine/run/job_runner.hpp"
 #include "model/vocabulary/features.hpp"
 #include "model/vocabulary/vocabulary.hpp"

@@ -1,12 +1,11 @@
 // Owns the steps of a trace: model, prompts, what is to be written, the pass, the dump.
 #include "trace_run.hpp"
 
-#include "trace_end.hpp"
-#include "trace_statistics.hpp"
-
 #include "commands/trace/forward/forward_pass.hpp"
 #include "commands/trace/output/joined_dump.hpp"
 #include "commands/trace/output/trace_folder.hpp"
+#include "commands/trace/statistics/trace_end.hpp"
+#include "commands/trace/statistics/trace_statistics.hpp"
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/json/json_document.hpp"

@@ -1,12 +1,12 @@
 // Owns batches of features: their parts on several threads, and the lists beside the vectors.
 #include "feature_file.hpp"
 
+#include "decoded_part.hpp"
+#include "feature_sums.hpp"
 #include "gate_vector_layout.hpp"
 #include "store_embedding.hpp"
 #include "vector_writer.hpp"
 
-#include "commands/lookup/decoded_part.hpp"
-#include "commands/lookup/feature_sums.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "engine/plan/memory_budget.hpp"

@@ -7,7 +7,7 @@
 #include "store_plan.hpp"
 #include "vector_writer.hpp"
 
-#include "commands/lookup/feature_source.hpp"
+#include "commands/lookup/features/feature_source.hpp"
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/process/stop.hpp"

@@ -3,7 +3,7 @@
 
 #include "store_features.hpp"
 
-#include "commands/lookup/feature_source.hpp"
+#include "commands/lookup/features/feature_source.hpp"
 #include "results/tables/stored_row.hpp"
 
 #include <cstddef>

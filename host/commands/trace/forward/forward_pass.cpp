@@ -3,8 +3,8 @@
 
 #include "layer_blocks.hpp"
 #include "stage_inputs.hpp"
+#include "trace_plan.hpp"
 
-#include "commands/trace/trace_plan.hpp"
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"

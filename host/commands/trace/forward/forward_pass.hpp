@@ -2,12 +2,11 @@
 // read once; what observers see of it, and how a run that was stopped goes on.
 #pragma once
 
-#include "token_rows.hpp"
-
 #include "backend/forward_backend.hpp"
 #include "commands/trace/output/trace_folder.hpp"
-#include "commands/trace/trace_observer.hpp"
-#include "commands/trace/trace_prompts.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "engine/run/job_runner.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "model/model_index.hpp"

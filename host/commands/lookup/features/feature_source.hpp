@@ -3,8 +3,8 @@
 #pragma once
 
 #include "lookup_features.hpp"
-#include "lookup_run.hpp"
 
+#include "commands/lookup/lookup_run.hpp"
 #include "model/vocabulary/features.hpp"
 #include "model/vocabulary/vocabulary.hpp"
 

@@ -1,9 +1,8 @@
 // Owns the stage of the output matrix, or of both.
 #include "trace_end.hpp"
 
-#include "trace_plan.hpp"
-
 #include "commands/trace/forward/stage_inputs.hpp"
+#include "commands/trace/forward/trace_plan.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/run/matrix_pass.hpp"
 

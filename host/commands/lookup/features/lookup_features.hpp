@@ -4,8 +4,7 @@
 // Also owns how many queries of a lookup are answered at a time: as many as the budget holds.
 #pragma once
 
-#include "lookup_run.hpp"
-
+#include "commands/lookup/lookup_run.hpp"
 #include "engine/run/matrix_pass.hpp"
 #include "statistics/features/feature_scores.hpp"
 

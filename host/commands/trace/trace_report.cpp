@@ -1,7 +1,7 @@
 // Owns the texts of a trace that has ended.
-#include "loss_report.hpp"
+#include "trace_run.hpp"
 
-#include "commands/trace/trace_run.hpp"
+#include "commands/trace/statistics/loss_report.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/size_text.hpp"
 #include <vindex/error.hpp>

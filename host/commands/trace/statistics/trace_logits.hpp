@@ -5,9 +5,9 @@
 #pragma once
 
 #include "commands/trace/forward/layer_blocks.hpp"
-#include "commands/trace/forward/token_rows.hpp"
-#include "commands/trace/trace_observer.hpp"
-#include "commands/trace/trace_prompts.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "statistics/activations/token_losses.hpp"
 
 #include <cstdint>

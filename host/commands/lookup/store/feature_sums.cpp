@@ -1,7 +1,7 @@
 // Owns the sums, and the null of the cosines.
 #include "feature_sums.hpp"
 
-#include "commands/lookup/store/gate_vector_cells.hpp"
+#include "gate_vector_cells.hpp"
 
 #include <cmath>
 #include <limits>

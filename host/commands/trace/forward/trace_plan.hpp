@@ -2,9 +2,8 @@
 // memory budget is shared between weights, the residual stream and blocks of tokens. Pure.
 #pragma once
 
-#include "trace_prompts.hpp"
-
 #include "backend/forward_backend.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "model/model_index.hpp"
 #include "model/transformer/transformer.hpp"

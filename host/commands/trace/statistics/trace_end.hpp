@@ -2,11 +2,11 @@
 // tokens that came.
 #pragma once
 
-#include "trace_observer.hpp"
-#include "trace_prompts.hpp"
+#include "trace_logits.hpp"
 
 #include "commands/trace/forward/forward_pass.hpp"
-#include "commands/trace/output/trace_logits.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "engine/run/job_runner.hpp"
 #include "input/bulk/bulk_reader.hpp"
 

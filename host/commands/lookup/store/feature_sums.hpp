@@ -1,7 +1,7 @@
 // Owns what a row of /gate/ says of the features of a matrix together.
 #pragma once
 
-#include "commands/lookup/store/vector_writer.hpp"
+#include "vector_writer.hpp"
 
 #include <cstdint>
 #include <vector>

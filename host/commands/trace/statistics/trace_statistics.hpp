@@ -5,13 +5,13 @@
 // Gram matrix of the prompts' means stays, which linear CKA is made of.
 #pragma once
 
-#include "trace_observer.hpp"
-#include "trace_prompts.hpp"
+#include "trace_logits.hpp"
 
 #include "backend/backend.hpp"
 #include "commands/token_tables/routing_row.hpp"
-#include "commands/trace/forward/token_rows.hpp"
-#include "commands/trace/output/trace_logits.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "input/model_files.hpp"
 #include "model/transformer/transformer.hpp"
 #include "results/parts/run_store.hpp"

@@ -1,7 +1,8 @@
 // Owns listing stages, and sharing the budget.
 #include "trace_plan.hpp"
 
-#include "commands/trace/forward/layer_blocks.hpp"
+#include "layer_blocks.hpp"
+
 #include "core/integers.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "input/bulk/bulk_reader.hpp"
