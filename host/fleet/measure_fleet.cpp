@@ -50,9 +50,9 @@ std::optional<std::pair<std::string, int>> split_of(const std::string& stem) {
 }
 
 /// A listing that broke off would be one of fewer models.
-void require_listed(const fs::path& folder, const std::error_code& trouble) {
-  if (trouble) {
-    throw SystemError("E-FOLDER-READ", trouble.value(),
+void require_listed(const fs::path& folder, const std::error_code& error) {
+  if (error) {
+    throw SystemError("E-FOLDER-READ", error.value(),
                       fmt::format("cannot list {}", printable(folder.string())));
   }
 }
@@ -66,9 +66,9 @@ bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
     return false;
   }
   bool has_safetensors = false;
-  std::error_code trouble;
-  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, trouble);
-  for (; !trouble && entry != fs::directory_iterator(); entry.increment(trouble)) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     if (is_folder(entry->path())) {
       continue;
     }
@@ -81,7 +81,7 @@ bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
       }
     }
   }
-  require_listed(folder, trouble);
+  require_listed(folder, error);
   if (has_safetensors) {
     found.push_back(folder.string());
   }
@@ -140,7 +140,7 @@ std::vector<std::string> find_models(const std::string& address) {
   if (kind != PathKind::kFolder) {
     return {path};
   }
-  std::error_code trouble;
+  std::error_code error;
   std::vector<std::string> found;
   if (!add_models_in(path, found)) {
     return found;
@@ -149,8 +149,8 @@ std::vector<std::string> find_models(const std::string& address) {
       fs::recursive_directory_iterator(path,
                                        fs::directory_options::skip_permission_denied |
                                            fs::directory_options::follow_directory_symlink,
-                                       trouble);
-  for (; !trouble && entries != fs::recursive_directory_iterator(); entries.increment(trouble)) {
+                                       error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
     if (!is_folder(entries->path())) {
       continue;
     }
@@ -162,7 +162,7 @@ std::vector<std::string> find_models(const std::string& address) {
       entries.disable_recursion_pending();
     }
   }
-  require_listed(path, trouble);
+  require_listed(path, error);
   if (found.empty()) {
     throw MissingInputError("E-ORGAN-FLEET", printable(path) +
                                                  ": no .gguf file and no folder with .safetensors "
@@ -258,11 +258,10 @@ double earlier_seconds(const std::string& folder, const std::string& name) {
 }
 
 void write_reports(const std::string& folder, std::span<const FleetModel> models) {
-  std::error_code trouble;
-  fs::create_directories(folder, trouble);
-  if (trouble) {
-    throw_output_error("E-OUT-CREATE", trouble.value(),
-                       "cannot create folder " + printable(folder));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw_output_error("E-OUT-CREATE", error.value(), "cannot create folder " + printable(folder));
   }
   const fs::path base(folder);
   for (const FleetModel& model : models) {

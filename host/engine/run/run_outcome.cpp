@@ -79,8 +79,8 @@ std::string outcome_text(const RunOutcome& outcome, std::size_t columns, const c
   if (outcome.reading.bytes() > 0 && (is_verbose || was_reading(outcome))) {
     sentence(input::reading_text(outcome.reading, outcome.reading_engine));
   }
-  for (const std::string& trouble : outcome.troubles) {
-    out += "  " + trouble + "\n";
+  for (const std::string& line : outcome.troubles) {
+    out += "  " + line + "\n";
   }
   const std::int64_t named = static_cast<std::int64_t>(outcome.troubles.size());
   const std::int64_t all = outcome.not_finite + outcome.unsupported + outcome.failed;
