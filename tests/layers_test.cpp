@@ -104,6 +104,7 @@ const std::set<std::string>& entries_of_verbs() {
       "commands/decode/decode_tensor.hpp",
       "commands/experts/experts_run.hpp",
       "engine/run/job_runner.hpp",
+      "commands/lookup/lookup_report.hpp",
       "commands/lookup/lookup_run.hpp",
       "commands/trace/output/joined_dump.hpp",
       "commands/trace/trace_run.hpp",

@@ -7,6 +7,7 @@
 #include "commands/decode/decode_tensor.hpp"
 #include "commands/edit/edit_model.hpp"
 #include "commands/experts/experts_run.hpp"
+#include "commands/lookup/lookup_report.hpp"
 #include "commands/lookup/lookup_run.hpp"
 #include "commands/lookup/store/store_features.hpp"
 #include "commands/purify/purify.hpp"

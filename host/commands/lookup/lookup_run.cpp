@@ -3,6 +3,7 @@
 
 #include "commands/lookup/features/feature_source.hpp"
 #include "commands/lookup/features/lookup_features.hpp"
+#include "commands/lookup/store/stored_features.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/run/description_parts.hpp"
@@ -21,23 +22,21 @@
 
 namespace vindex::commands {
 
-std::string_view list_name(LookupOrder order, std::size_t list) {
-  switch (order) {
-    case LookupOrder::kApart:
-      return list == 0 ? "positive" : "negative";
-    case LookupOrder::kPositive:
-      return "positive";
-    case LookupOrder::kNegative:
-      return "negative";
-    case LookupOrder::kCosine:
-      return "cosine";
-    case LookupOrder::kScore:
-      break;
-  }
-  return "score";
-}
-
 namespace {
+
+/// The weights, or the file of gate vectors, that `settings` name.
+std::unique_ptr<FeatureSource> open_features(const LookupSettings& settings,
+                                             const std::stop_token& stop) {
+  if (!is_stored_features(settings.model)) {
+    return open_weights(settings.model, settings.model_config, settings.threads, stop);
+  }
+  if (!settings.model_config.empty()) {
+    throw UsageError("E-USAGE",
+                     fmt::format("--model-config is for weights; {} has what was read of it",
+                                 printable(settings.model)));
+  }
+  return open_stored_features(settings.model);
+}
 
 statistics::CosineSides sides(LookupOrder order) {
   return order == LookupOrder::kCosine || order == LookupOrder::kScore
@@ -302,22 +301,6 @@ class Lookup {
 };
 
 }  // namespace
-
-std::string_view circuit_type(double gate_down_cosine) {
-  constexpr double kSame = 0.5, kRelated = 0.2;
-  if (std::isnan(gate_down_cosine)) {
-    return "";
-  }
-  if (std::abs(gate_down_cosine) < kRelated) {
-    return "projector";
-  }
-  if (std::abs(gate_down_cosine) <= kSame) {
-    return gate_down_cosine > 0.0 ? "transform" : "suppressor";
-  }
-  return gate_down_cosine > 0.0 ? "identity" : "inverter";
-}
-
-std::size_t list_count(LookupOrder order) { return order == LookupOrder::kApart ? 2 : 1; }
 
 LookupResult look_up(const LookupSettings& settings, const engine::RunHooks& hooks,
                      const SeeQuery& see) {

@@ -131,7 +131,7 @@ void describe_run(const SpectraSettings& settings, const SpectraModel& model,
     run.tensor_stored_names.push_back(names);
   }
   if (settings.class_of != nullptr) {
-    add_samples(settings, model, run);
+    add_samples(settings.class_of, options.sign_flip_draws > 0, model, run);
     frame.settings_document()["sample"] = sample_json();
     add_block_scales(model, run);
   }

@@ -168,15 +168,15 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, Backend& backend,
   std::vector<MatrixReport> reports(batch.size());
   MeasureOptions options = engine::options_for(table, options_);
   options.stop = unit.stop_token();
-  std::exception_ptr trouble;
+  std::exception_ptr error;
   try {
     backend.measure(batch, options, unit.unit->workspace_limit, reports);
   } catch (const DeviceError&) {
     throw;
   } catch (const std::exception&) {
-    trouble = std::current_exception();
+    error = std::current_exception();
   }
-  if (trouble != nullptr && members.size() > 1) {
+  if (error != nullptr && members.size() > 1) {
     samples.clear();  // after the last look at their inputs, which are used again
     const auto middle = members.begin() + static_cast<std::ptrdiff_t>(members.size() / 2);
     measure_part(unit, backend, {members.begin(), middle}, rows);
@@ -188,8 +188,8 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, Backend& backend,
     const std::int64_t row = unit.unit->rows[members[i]];
     // What could not be read was zeros to the back end.
     const std::exception_ptr unread = unit.error(members[i]);
-    if (unread != nullptr || trouble != nullptr) {
-      rows.push_failed(row, unread != nullptr ? unread : trouble);
+    if (unread != nullptr || error != nullptr) {
+      rows.push_failed(row, unread != nullptr ? unread : error);
     } else {
       stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]),
                    sampled ? samples[i]->take_sample() : TakenSample());

@@ -2,7 +2,6 @@
 // output embedding for what these raise.
 #include "feature_source.hpp"
 
-#include "commands/lookup/store/stored_features.hpp"
 #include "engine/run/opening.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
@@ -116,19 +115,6 @@ std::unique_ptr<FeatureSource> open_weights(const std::string& model,
                                             const std::string& model_config, std::int32_t threads,
                                             const std::stop_token& stop) {
   return std::make_unique<Weights>(engine::open_whole(model, model_config, threads, stop));
-}
-
-std::unique_ptr<FeatureSource> open_features(const LookupSettings& settings,
-                                             const std::stop_token& stop) {
-  if (!is_stored_features(settings.model)) {
-    return open_weights(settings.model, settings.model_config, settings.threads, stop);
-  }
-  if (!settings.model_config.empty()) {
-    throw UsageError("E-USAGE",
-                     fmt::format("--model-config is for weights; {} has what was read of it",
-                                 printable(settings.model)));
-  }
-  return open_stored_features(settings.model);
 }
 
 }  // namespace vindex::commands

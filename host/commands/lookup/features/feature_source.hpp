@@ -3,8 +3,8 @@
 #pragma once
 
 #include "lookup_features.hpp"
+#include "lookup_result.hpp"
 
-#include "commands/lookup/lookup_run.hpp"
 #include "model/vocabulary/features.hpp"
 #include "model/vocabulary/vocabulary.hpp"
 
@@ -63,10 +63,5 @@ std::string no_features_text(const model::ModelIndex& index, const model::Select
 std::unique_ptr<FeatureSource> open_weights(const std::string& model,
                                             const std::string& model_config, std::int32_t threads,
                                             const std::stop_token& stop);
-
-/// The weights, or the file of gate vectors, that `settings` name. Errors also: those of
-/// open_stored_features(); UsageError E-USAGE (64) for what is of weights alone.
-std::unique_ptr<FeatureSource> open_features(const LookupSettings& settings,
-                                             const std::stop_token& stop);
 
 }  // namespace vindex::commands

@@ -24,46 +24,46 @@ namespace vindex::commands {
 
 namespace {
 
-/// Plainly stored matrices are read in pieces of about this size, so that one large matrix keeps
+/// Plainly stored matrices are read in ranges of about this size, so that one large matrix keeps
 /// every worker busy and needs little memory.
-constexpr std::uint64_t kPieceBytes = 32U << 20U;
+constexpr std::uint64_t kRangeBytes = 32U << 20U;
 
 /// A part of a matrix that is searched by itself.
-struct Piece {
+struct SearchedRange {
   std::int64_t owner = 0;  ///< as the caller numbers matrices
   std::int64_t first = 0;  ///< number of its first feature in the matrix
   statistics::ScoredRows rows;
 };
 
-struct Pieces {
-  std::vector<Piece> pieces;
-  std::vector<engine::PassMatrix> matrices;  ///< one for each piece
+struct SearchedRanges {
+  std::vector<SearchedRange> ranges;
+  std::vector<engine::PassMatrix> matrices;  ///< one for each range
 };
 
-void add_piece(std::int64_t owner, std::int64_t first, model::MatrixRecord record,
-               const model::FeatureRows& rows, std::int64_t query_count, Pieces& out) {
+void add_range(std::int64_t owner, std::int64_t first, model::MatrixRecord record,
+               const model::FeatureRows& rows, std::int64_t query_count, SearchedRanges& out) {
   const statistics::ScoreWorkspace workspace = statistics::score_workspace(
       record.encoding, record.stored_rows(), record.stored_cols(), record.transposed, query_count);
-  out.pieces.push_back({owner, first, {rows.first, rows.step, rows.count}});
+  out.ranges.push_back({owner, first, {rows.first, rows.step, rows.count}});
   out.matrices.push_back({std::move(record), workspace.decoded, workspace.encoded});
 }
 
-/// Features `rows` of `whole` in pieces.
-void add_pieces(std::int64_t owner, const model::MatrixRecord& whole,
-                const model::FeatureRows& rows, std::int64_t query_count, Pieces& out) {
+/// Features `rows` of `whole` in ranges.
+void add_ranges(std::int64_t owner, const model::MatrixRecord& whole,
+                const model::FeatureRows& rows, std::int64_t query_count, SearchedRanges& out) {
   const model::SearchedPart part = model::searched_part(whole, rows);
   const std::uint64_t bytes = part.matrix.codes.bytes;
-  const auto count = static_cast<std::int64_t>(bytes / kPieceBytes + 1);
+  const auto count = static_cast<std::int64_t>(bytes / kRangeBytes + 1);
   const std::int64_t step = (part.rows.count + count - 1) / std::max<std::int64_t>(count, 1);
   if (count > 1 && part.rows.step == 1 && model::cut_record(part.matrix, 0, 0)) {
     for (std::int64_t first = 0; first < part.rows.count; first += step) {
       const std::int64_t some = std::min(step, part.rows.count - first);
       auto cut = model::cut_record(part.matrix, part.rows.first + first, some);
-      add_piece(owner, first, std::move(*cut), {0, 1, some}, query_count, out);
+      add_range(owner, first, std::move(*cut), {0, 1, some}, query_count, out);
     }
     return;
   }
-  add_piece(owner, 0, part.matrix, part.rows, query_count, out);
+  add_range(owner, 0, part.matrix, part.rows, query_count, out);
 }
 
 /// What the rows of a matrix with these scores are listed by: list, and key (the largest first);
@@ -148,10 +148,10 @@ void TopK::merge(const TopK& other) {
 Search search_features(const LookupModel& model, const std::vector<model::FeatureMatrix>& features,
                        const statistics::QueryVectors& queries, LookupOrder order,
                        std::int64_t top) {
-  Pieces work;
+  SearchedRanges work;
   for (std::size_t i = 0; i < features.size(); ++i) {
     const auto& whole = model.index->matrices[static_cast<std::size_t>(features[i].matrix)];
-    add_pieces(static_cast<std::int64_t>(i), whole, features[i].rows, queries.count(), work);
+    add_ranges(static_cast<std::int64_t>(i), whole, features[i].rows, queries.count(), work);
   }
   Search found;
   const std::size_t lists = list_count(order);
@@ -160,11 +160,11 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
     found.bytes += engine::stored_bytes(matrix.record);
   }
   std::mutex mutex;
-  const auto search_piece = [&](std::size_t number, MatrixInput& input) {
-    const Piece& piece = work.pieces[number];
+  const auto search_range = [&](std::size_t number, MatrixInput& input) {
+    const SearchedRange& range = work.ranges[number];
     std::vector<TopK> best(found.best.size(), TopK(top));
     std::int64_t counted = 0, zero = 0, not_finite = 0;
-    statistics::score_rows(input, piece.rows, queries, [&](const statistics::ScoredSlab& slab) {
+    statistics::score_rows(input, range.rows, queries, [&](const statistics::ScoredSlab& slab) {
       throw_if_stopped(model.hooks->stop);
       for (std::int64_t i = 0; i < slab.count; ++i) {
         const double norm = std::sqrt(slab.squares[i]);
@@ -181,7 +181,7 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
           }
           TopK& list = best[static_cast<std::size_t>(query) * lists + *place.list];
           if (list.may_take(place.key)) {
-            list.offer({place.key, piece.owner, piece.first + slab.first + i, scores[query], norm});
+            list.offer({place.key, range.owner, range.first + slab.first + i, scores[query], norm});
           }
         }
       }
@@ -195,13 +195,13 @@ Search search_features(const LookupModel& model, const std::vector<model::Featur
     }
   };
   found.pass =
-      engine::pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks);
+      engine::pass_over(*model.files, work.matrices, model.options, search_range, *model.hooks);
   return found;
 }
 
 namespace {
 
-std::uint64_t pieces_workspace(const Pieces& work) {
+std::uint64_t ranges_workspace(const SearchedRanges& work) {
   std::uint64_t largest = 0;
   for (const engine::PassMatrix& matrix : work.matrices) {
     largest = std::max(largest, matrix.decoded);
@@ -216,18 +216,18 @@ std::uint64_t search_workspace(const model::ModelIndex& index,
                                std::int64_t query_count) {
   std::uint64_t largest = 0;
   for (const model::FeatureMatrix& one : features) {
-    Pieces work;
-    add_pieces(0, index.matrices[static_cast<std::size_t>(one.matrix)], one.rows, query_count,
+    SearchedRanges work;
+    add_ranges(0, index.matrices[static_cast<std::size_t>(one.matrix)], one.rows, query_count,
                work);
-    largest = std::max(largest, pieces_workspace(work));
+    largest = std::max(largest, ranges_workspace(work));
   }
   return largest;
 }
 
 std::uint64_t search_workspace(const model::MatrixRecord& whole, std::int64_t query_count) {
-  Pieces work;
-  add_pieces(0, whole, {0, 1, whole.rows}, query_count, work);
-  return pieces_workspace(work);
+  SearchedRanges work;
+  add_ranges(0, whole, {0, 1, whole.rows}, query_count, work);
+  return ranges_workspace(work);
 }
 
 std::map<FeatureKey, ListedFeature> read_listed(const LookupModel& model,
@@ -273,21 +273,21 @@ std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::
                                                  const statistics::QueryVectors& columns,
                                                  std::int64_t most) {
   const auto& whole = model.index->matrices[static_cast<std::size_t>(output)];
-  Pieces work;
-  add_pieces(0, whole, {0, 1, whole.rows}, columns.count(), work);
+  SearchedRanges work;
+  add_ranges(0, whole, {0, 1, whole.rows}, columns.count(), work);
   std::vector<TopK> found(static_cast<std::size_t>(columns.count()), TopK(most));
   std::mutex mutex;
-  const auto search_piece = [&](std::size_t number, MatrixInput& input) {
-    const Piece& piece = work.pieces[number];
+  const auto search_range = [&](std::size_t number, MatrixInput& input) {
+    const SearchedRange& range = work.ranges[number];
     std::vector<TopK> best(found.size(), TopK(most));
-    statistics::score_rows(input, piece.rows, columns, [&](const statistics::ScoredSlab& slab) {
+    statistics::score_rows(input, range.rows, columns, [&](const statistics::ScoredSlab& slab) {
       throw_if_stopped(model.hooks->stop);
       for (std::int64_t i = 0; i < slab.count; ++i) {
         for (std::int64_t column = 0; column < slab.query_count; ++column) {
           const double score = slab.scores[i * slab.query_count + column];
           TopK& list = best[static_cast<std::size_t>(column)];
           if (std::isfinite(score) && list.may_take(score)) {
-            list.offer({score, 0, piece.first + slab.first + i, score, 0.0});
+            list.offer({score, 0, range.first + slab.first + i, score, 0.0});
           }
         }
       }
@@ -297,7 +297,7 @@ std::vector<std::vector<TokenScore>> find_tokens(const LookupModel& model, std::
       found[column].merge(best[column]);
     }
   };
-  if (engine::pass_over(*model.files, work.matrices, model.options, search_piece, *model.hooks)
+  if (engine::pass_over(*model.files, work.matrices, model.options, search_range, *model.hooks)
           .stopped) {
     return {};
   }

@@ -4,7 +4,8 @@
 // Also owns how many queries of a lookup are answered at a time: as many as the budget holds.
 #pragma once
 
-#include "commands/lookup/lookup_run.hpp"
+#include "lookup_result.hpp"
+
 #include "engine/run/matrix_pass.hpp"
 #include "statistics/features/feature_scores.hpp"
 
@@ -18,9 +19,6 @@
 #include <vector>
 
 namespace vindex::commands {
-
-/// What list number `list` of a query is by, in the report: a column's sign, or the order itself.
-std::string_view list_name(LookupOrder order, std::size_t list);
 
 /// Of many things the best few: the largest key first, then the smallest number. What is kept does
 /// not depend on the order of offers.

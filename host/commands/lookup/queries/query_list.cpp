@@ -126,8 +126,8 @@ class JsonLine {
         refuse("a vector holds something that is not a number");
       }
     }
-    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
-      refuse("its vector " + trouble);
+    if (const std::string error = trouble_of(values); !error.empty()) {
+      refuse("its vector " + error);
     }
     return values;
   }
@@ -294,9 +294,9 @@ QueryList read_vectors(const std::string& path) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::span<const float> row =
           std::span(values).subspan(as_size(i * file->width), as_size(file->width));
-      if (const std::string trouble = trouble_of(row); !trouble.empty()) {
+      if (const std::string error = trouble_of(row); !error.empty()) {
         throw FormatError("E-QUERY", file->source->name(),
-                          fmt::format("row {} {}", first + i, trouble));
+                          fmt::format("row {} {}", first + i, error));
       }
     }
   }

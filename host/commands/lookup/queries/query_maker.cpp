@@ -94,9 +94,9 @@ class QueryMaker::EmbeddingRows {
       return known->second;
     }
     std::vector<float> values = statistics::logical_row(*input_, number);
-    if (const std::string trouble = trouble_of(values); !trouble.empty()) {
+    if (const std::string error = trouble_of(values); !error.empty()) {
       throw FormatError("E-QUERY", model::matrix_name(*record_),
-                        fmt::format("row {} {}", number, trouble));
+                        fmt::format("row {} {}", number, error));
     }
     constexpr std::size_t kMostKept = (16U << 20U) / sizeof(float);
     if ((rows_.size() + 1) * values.size() > kMostKept) {
@@ -163,10 +163,10 @@ void QueryMaker::fill_tokens(const QueryRequest& request, Query& query) {
   for (const double sum : sums) {
     query.x.push_back(static_cast<float>(sum * place_.scale / count));
   }
-  if (const std::string trouble = trouble_of(query.x); !trouble.empty()) {
+  if (const std::string error = trouble_of(query.x); !error.empty()) {
     throw FormatError(
         "E-QUERY", printable(files_.path),
-        fmt::format("{}the mean of {} tokens {}", at_place(request), pooled.size(), trouble));
+        fmt::format("{}the mean of {} tokens {}", at_place(request), pooled.size(), error));
   }
 }
 
@@ -210,9 +210,8 @@ Query QueryMaker::make(const QueryRequest& request, std::size_t number) {
         file.header.shape.size() == 1 ? file.name : fmt::format("{}[{}]", file.name, row->row));
     place = fmt::format("{}, row {}: ", file.source->name(), row->row);
     // Rows were sound when the file was opened; it may have been written since.
-    if (const std::string trouble = trouble_of(query.x); !trouble.empty()) {
-      throw FormatError("E-QUERY", file.source->name(),
-                        fmt::format("row {} {}", row->row, trouble));
+    if (const std::string error = trouble_of(query.x); !error.empty()) {
+      throw FormatError("E-QUERY", file.source->name(), fmt::format("row {} {}", row->row, error));
     }
   } else {
     fill_tokens(request, query);

@@ -1,7 +1,7 @@
 // Owns what of a model is stored as gate vectors, and as which types.
 #pragma once
 
-#include "store_features.hpp"
+#include "store_settings.hpp"
 
 #include "commands/lookup/features/feature_source.hpp"
 #include "results/tables/stored_row.hpp"

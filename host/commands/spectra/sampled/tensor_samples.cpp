@@ -102,15 +102,15 @@ void add_block_scales(engine::SourceWatch& watch, const model::MatrixRecord& mat
 
 }  // namespace
 
-void add_samples(const SpectraSettings& settings, const engine::SelectedModel& model,
-                 results::RunDescription& description) {
+void add_samples(const std::function<std::string(std::string_view name)>& class_of, bool with_signs,
+                 const engine::SelectedModel& model, results::RunDescription& description) {
   description.sampled = true;
   engine::SourceWatch watch(model.files);
   for (const model::TensorRecord& tensor : model.index.tensors) {
     results::TensorSample& sample = description.tensor_samples.emplace_back();
-    sample.organ_class = settings.class_of(tensor.name);
+    sample.organ_class = class_of(tensor.name);
     if (!tensor.in_matrix && tensor.shape.size() == 1 && tensor.count > 0) {
-      sample_vector(watch, tensor, settings.run.options.sign_flip_draws > 0, sample);
+      sample_vector(watch, tensor, with_signs, sample);
     }
   }
   watch.require_unchanged();

@@ -2,18 +2,21 @@
 // part of its description.
 #pragma once
 
-#include "commands/spectra/spectra_settings.hpp"
 #include "core/json/json_document.hpp"
 #include "engine/run/opening.hpp"
 #include "results/parts/run_store.hpp"
 
+#include <functional>
+#include <string>
+#include <string_view>
+
 namespace vindex::commands {
 
-/// Completes `description` with the classes of all tensors and the angles of those of one side. A
-/// tensor that cannot be read or decoded says why. Memory: one sample and a slab. Errors:
+/// Completes `description` with the classes of all tensors and the angles of those of one side;
+/// `with_signs`: with the statistics of flipped signs. A tensor that cannot be read or decoded says why. Memory: one sample and a slab. Errors:
 /// SystemError E-INPUT-CHANGED.
-void add_samples(const SpectraSettings& settings, const engine::SelectedModel& model,
-                 results::RunDescription& description);
+void add_samples(const std::function<std::string(std::string_view name)>& class_of, bool with_signs,
+                 const engine::SelectedModel& model, results::RunDescription& description);
 /// How samples are made, for /run/settings.
 Json sample_json();
 

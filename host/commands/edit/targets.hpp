@@ -1,16 +1,13 @@
-// Owns the steps of an edit: which matrices it is of, the direction that a deletion takes from
-// each, the arrays that settings name and what sides they must have, and what is left on disk: a
-// model or an adapter, and a patch.
+// Owns which matrices an edit is of, and the direction that a deletion takes from each.
 #pragma once
 
-#include "edit_model.hpp"
+#include "edit_settings.hpp"
 
+#include "backend/backend.hpp"
 #include "engine/units/source_watch.hpp"
-#include "input/model_files.hpp"
 #include "model/model_index.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,42 +50,5 @@ struct ChosenDirection {
 ChosenDirection choose_direction(engine::SourceWatch& watch, const model::ModelIndex& index,
                                  const model::MatrixRecord& matrix, const EditSettings& settings,
                                  const std::vector<double>* file, Backend* backend);
-
-struct EditArrays {
-  std::optional<std::vector<double>> direction;  ///< of a file
-  std::optional<Matrix> keys, values;            ///< columns; of `insert` one
-  std::optional<Matrix> covariance, probe;
-};
-
-/// Reads them, each into at most `max_bytes`, once the headers of all fit all `targets`: a file of
-/// other sides is refused unread, whatever its size. Errors: those of NpyMatrix; FormatError
-/// E-EDIT-SHAPE.
-EditArrays read_arrays(const EditSettings& settings, const Records& targets,
-                       std::uint64_t max_bytes);
-
-/// A model whose edit is computed.
-struct EditedModel {
-  const input::ModelFiles& files;
-  const model::ModelIndex& index;
-  const Records& targets;       ///< beside EditResult::matrices
-  write::ScratchFile* scratch;  ///< of new bytes; null: no model is written
-  const std::vector<NewPart>& parts;
-};
-
-/// Whether `output` is to be one file: it ends in .safetensors or .gguf.
-bool names_a_file(const std::string& output);
-
-/// Before the work: whether the outputs can be made under their names. Errors: UsageError
-/// E-OUTPUT-KIND, E-USAGE; OutputError E-OUTPUT-SOURCE, E-OUTPUT-EXISTS, E-OUTPUT-NOT-EMPTY.
-void require_outputs(const EditSettings& settings, const input::ModelFiles& files);
-
-/// Likewise: whether an adapter that is asked for can hold edits of `targets`. Errors: those of
-/// Experts::place().
-void require_adaptable(const EditSettings& settings, const input::ModelFiles& files,
-                       const model::ModelIndex& index, const Records& targets);
-
-/// Writes them; the patch takes its name last, so that it never stands for a model that is not
-/// there. Sets `result.stopped` where a stop was asked for, then nothing appears.
-void write_outputs(const EditedModel& model, EditResult& result);
 
 }  // namespace vindex::edit
