@@ -5,6 +5,7 @@
 #include "section.hpp"
 
 #include "blas/blas_library.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/version.hpp"
 #include <vindex/error.hpp>
 

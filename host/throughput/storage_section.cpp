@@ -3,9 +3,11 @@
 #include "encoded_weights.hpp"
 #include "section.hpp"
 
+#include "commands/spectra/measure_run.hpp"
 #include "commands/spectra/spectrum_plan.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/opening.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "input/local/page_residency.hpp"

@@ -3,6 +3,7 @@
 
 #include "commands/lookup/features/feature_source.hpp"
 #include "commands/lookup/features/lookup_features.hpp"
+#include "commands/lookup/queries/query_maker.hpp"
 #include "commands/lookup/store/stored_features.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/plan/memory_budget.hpp"

@@ -1,6 +1,6 @@
 // Owns making vectors of one width of queries: entries of the vocabulary by text, rows of the
 // embedding, names.
-#include "lookup_queries.hpp"
+#include "query_maker.hpp"
 
 #include "engine/units/matrix_loader.hpp"
 #include "model/selection/selection.hpp"
