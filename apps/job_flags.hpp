@@ -6,7 +6,7 @@
 #include "verbs.hpp"
 
 #include "commands/spectra/measure_run.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -3,7 +3,7 @@
 #include "verbs.hpp"
 
 #include "report/export/export.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 
 #include "engine/run/job_runner.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstddef>
 #include <functional>

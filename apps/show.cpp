@@ -7,8 +7,8 @@
 #include "report/text/cells_text.hpp"
 #include "report/text/shown_models.hpp"
 #include "report/text/shown_spectra.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/run_store.hpp"
+#include "results/runs/shown_cells.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "core/text/nearest_name.hpp"
 #include "decode/encoding.hpp"
 #include "input/stores/remote_environment.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

@@ -7,7 +7,7 @@
 #include "engine/run/description_parts.hpp"
 #include "engine/units/row_slabs.hpp"
 #include "engine/units/unit_stream.hpp"
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

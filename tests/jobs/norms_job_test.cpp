@@ -4,8 +4,8 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "results/reading/query.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/schema.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"

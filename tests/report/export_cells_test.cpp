@@ -3,7 +3,7 @@
 #include "commands/token_tables/routing_cells.hpp"
 #include "report/export/export.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"

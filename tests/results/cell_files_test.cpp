@@ -5,8 +5,8 @@
 
 #include "commands/experts/experts_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
-#include "results/hdf5/square_array.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/square_array.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

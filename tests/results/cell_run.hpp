@@ -2,7 +2,7 @@
 // hand so that their numbers keep every promise of their schemas.
 #pragma once
 
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <string>

@@ -5,9 +5,9 @@
 #include "cka_tables.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

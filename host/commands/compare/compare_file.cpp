@@ -4,8 +4,8 @@
 #include "pair_cells.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

@@ -5,8 +5,8 @@
 
 #include "core/text/nearest_name.hpp"
 #include "results/parts/output_path.hpp"
-#include "results/tables/gathered_rows.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/gathered_rows.hpp"
+#include "results/schema/schema.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

@@ -2,9 +2,9 @@
 // list.
 #pragma once
 
-#include "results/tables/description.hpp"
-#include "results/tables/stored_row.hpp"
-#include "results/tables/table_writer.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/schema/file_description.hpp"
+#include "results/writing/table_writer.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 #include "commands/spectra/sampled/sample_columns.hpp"
 #include "results/reading/results_reader.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 

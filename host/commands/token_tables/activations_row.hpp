@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/activations/activation_statistics.hpp"
 #include "statistics/spectrum/metrics.hpp"
 

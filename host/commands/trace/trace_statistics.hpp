@@ -14,8 +14,8 @@
 #include "commands/trace/output/trace_logits.hpp"
 #include "input/model_files.hpp"
 #include "model/transformer/transformer.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/tables/cell_table.hpp"
+#include "results/runs/run_store.hpp"
+#include "results/schema/cell_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>

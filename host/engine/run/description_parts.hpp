@@ -9,7 +9,7 @@
 #include "input/bulk/bulk_reader.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

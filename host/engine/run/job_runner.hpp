@@ -9,7 +9,7 @@
 #include "core/text/text_table.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "input/bulk/bulk_reader.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <chrono>

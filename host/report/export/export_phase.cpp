@@ -12,7 +12,7 @@
 #include "core/files/path_kind.hpp"
 #include "report/text/text_sink.hpp"
 #include "results/parts/output_path.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

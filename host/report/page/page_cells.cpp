@@ -4,9 +4,9 @@
 #include "page_sections.hpp"
 #include "page_values.hpp"
 
-#include "results/parts/run_store.hpp"
-#include "results/tables/bulk_source.hpp"
-#include "results/tables/table_writer.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/runs/run_store.hpp"
+#include "results/writing/table_writer.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

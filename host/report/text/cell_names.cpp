@@ -2,7 +2,7 @@
 #include "cell_names.hpp"
 
 #include "core/text/nearest_name.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

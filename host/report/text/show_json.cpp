@@ -4,7 +4,7 @@
 #include "shown_spectra.hpp"
 
 #include "core/json/json_document.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

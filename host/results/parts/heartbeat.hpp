@@ -13,9 +13,8 @@
 //                          a derived table failed-row/TABLE and mended-row/TABLE
 #pragma once
 
-#include "run_store.hpp"
-
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <ctime>

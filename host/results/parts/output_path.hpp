@@ -3,7 +3,7 @@
 // and never a shorter list.
 #pragma once
 
-#include "run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -4,12 +4,12 @@
 #include "heartbeat.hpp"
 #include "output_path.hpp"
 #include "run_lock.hpp"
+#include "share_record.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/process/process_name.hpp"
 #include "core/text/text_parts.hpp"
-#include "results/shares/share_record.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -10,9 +10,8 @@
 // one share.
 #pragma once
 
-#include "results_writer.hpp"
-
 #include "results/reading/results_reader.hpp"
+#include "results/writing/results_writer.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "heartbeat.hpp"
-#include "run_store.hpp"
+
+#include "results/runs/run_store.hpp"
 
 #include <map>
 #include <string>

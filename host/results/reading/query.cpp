@@ -2,10 +2,10 @@
 #include "query.hpp"
 
 #include "results_reader.hpp"
+#include "value_columns.hpp"
 
 #include "core/text/nearest_name.hpp"
 #include "core/text/secrets.hpp"
-#include "results/tables/value_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,10 +4,10 @@
 
 #include "results/hdf5/hdf5.hpp"
 #include "results/hdf5/storage.hpp"
-#include "results/parts/results_writer.hpp"
-#include "results/tables/description.hpp"
-#include "results/tables/schema.hpp"
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/schema/file_description.hpp"
+#include "results/schema/schema.hpp"
+#include "results/writing/results_writer.hpp"
 
 #include <map>
 #include <memory>

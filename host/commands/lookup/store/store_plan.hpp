@@ -4,7 +4,7 @@
 #include "store_features.hpp"
 
 #include "commands/lookup/feature_source.hpp"
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "input/local/file_source.hpp"
 #include "model/dump.hpp"
 #include "model/routers/carried_rule.hpp"
-#include "results/tables/description.hpp"
+#include "results/schema/file_description.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,12 +1,11 @@
 // Owns telling runs, parts and files apart, and naming the workers that have not finished.
 #include "merge_inputs.hpp"
 
-#include "share_record.hpp"
-
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
+#include "results/parts/share_record.hpp"
 #include "results/reading/results_reader.hpp"
 #include <vindex/error.hpp>
 

@@ -1,8 +1,8 @@
 // Owns reading what `show` shows of files whose rows are cells, finished or still being written.
 #include "shown_cells.hpp"
 
-#include "results/tables/gathered_rows.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/gathered_rows.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 #include "core/files/file_clock.hpp"
 #include "core/process/process_name.hpp"
 #include "results/parts/parts_folder.hpp"
+#include "results/parts/share_record.hpp"
 #include "results/parts/worker_states.hpp"
-#include "results/shares/share_record.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"
 

@@ -1,17 +1,17 @@
 // Owns the store of a run: opening or resuming, publishing parts, finishing.
 #include "run_store.hpp"
 
-#include "heartbeat.hpp"
-#include "output_path.hpp"
-#include "parts_folder.hpp"
-#include "run_lock.hpp"
+#include "share_ledger.hpp"
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/text/secrets.hpp"
-#include "results/shares/share_ledger.hpp"
-#include "results/tables/gathered_rows.hpp"
-#include "results/tables/schema.hpp"
+#include "results/parts/heartbeat.hpp"
+#include "results/parts/output_path.hpp"
+#include "results/parts/parts_folder.hpp"
+#include "results/parts/run_lock.hpp"
+#include "results/reading/gathered_rows.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
 #include "results/parts/run_lock.hpp"
-#include "results/tables/gathered_rows.hpp"
+#include "results/reading/gathered_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Owns flattening a description into stored lines, and comparing fingerprints.
-#include "description.hpp"
+#include "file_description.hpp"
 
 #include "schema.hpp"
 

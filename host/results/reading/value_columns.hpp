@@ -2,7 +2,7 @@
 // version does not know, for rows that may lie in several files (a results file and parts).
 #pragma once
 
-#include "results/reading/results_reader.hpp"
+#include "results_reader.hpp"
 
 #include <cstddef>
 #include <map>

@@ -2,10 +2,10 @@
 // the best outcome of each.
 #pragma once
 
-#include "stored_row.hpp"
+#include "results_reader.hpp"
 
 #include "results/parts/parts_folder.hpp"
-#include "results/reading/results_reader.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -2,11 +2,12 @@
 // says what is to be shown of it.
 #pragma once
 
+#include "run_store.hpp"
+
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include "model/selection/selection.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/tables/table_writer.hpp"
+#include "results/writing/table_writer.hpp"
 
 #include <cstddef>
 #include <cstdint>

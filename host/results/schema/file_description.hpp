@@ -2,10 +2,9 @@
 // description without its matrices, names safe to store, tensors flattened.
 #pragma once
 
-#include "result_row.hpp"
-#include "table_writer.hpp"
-
-#include "results/parts/run_store.hpp"
+#include "results/rows/result_row.hpp"
+#include "results/runs/run_store.hpp"
+#include "results/writing/table_writer.hpp"
 
 #include <cstdint>
 #include <map>

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "cell_table.hpp"
-#include "stored_row.hpp"
 
 #include "results/hdf5/hdf5.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <string>
 #include <variant>

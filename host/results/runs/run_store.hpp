@@ -4,7 +4,7 @@
 // Decisions).
 #pragma once
 
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/scales/scale_figures.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 

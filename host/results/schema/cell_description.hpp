@@ -3,7 +3,7 @@
 // (/resume/optional_columns).
 #pragma once
 
-#include "description.hpp"
+#include "file_description.hpp"
 
 #include "results/hdf5/hdf5.hpp"
 

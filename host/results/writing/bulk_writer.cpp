@@ -3,8 +3,8 @@
 #include "bulk_writer.hpp"
 
 #include "packed_rows.hpp"
-#include "schema.hpp"
 
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

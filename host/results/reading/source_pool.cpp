@@ -1,5 +1,5 @@
 // Owns keeping a few of many part files open while their bulk is read.
-#include "results/reading/results_reader.hpp"
+#include "results_reader.hpp"
 
 #include <algorithm>
 

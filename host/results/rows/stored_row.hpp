@@ -2,7 +2,7 @@
 // (spectrum, vectors): those stay in a part file or, until published, in memory.
 #pragma once
 
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,10 +1,11 @@
 // Owns the order in which a file is written: root, tables, resume columns, run, bulk.
 #include "results_writer.hpp"
 
-#include "results/tables/bulk_writer.hpp"
-#include "results/tables/cell_description.hpp"
-#include "results/tables/schema.hpp"
-#include "results/tables/table_writer.hpp"
+#include "bulk_writer.hpp"
+#include "table_writer.hpp"
+
+#include "results/schema/cell_description.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,12 +1,13 @@
 // Owns writing and parsing a record line by line.
 #include "share_record.hpp"
 
+#include "output_path.hpp"
+
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/files/small_file.hpp"
 #include "core/process/process_name.hpp"
 #include "core/text/text_parts.hpp"
-#include "results/parts/output_path.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

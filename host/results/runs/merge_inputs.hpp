@@ -2,8 +2,9 @@
 // what is missing among them.
 #pragma once
 
-#include "results/parts/run_store.hpp"
-#include "results/tables/stored_row.hpp"
+#include "run_store.hpp"
+
+#include "results/rows/stored_row.hpp"
 
 #include <span>
 #include <string>

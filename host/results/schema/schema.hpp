@@ -3,12 +3,12 @@
 // publishing - is the same for all.
 #pragma once
 
-#include "bulk_source.hpp"
 #include "cell_table.hpp"
 #include "columns.hpp"
-#include "description.hpp"
+#include "file_description.hpp"
 
-#include "results/parts/run_store.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <span>
 #include <string>

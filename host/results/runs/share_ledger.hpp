@@ -4,11 +4,11 @@
 // says which parts count. So a claim that two processes believe to have costs work alone.
 #pragma once
 
-#include "share_record.hpp"
+#include "run_store.hpp"
 
 #include "results/parts/lock_file.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/tables/gathered_rows.hpp"
+#include "results/parts/share_record.hpp"
+#include "results/reading/gathered_rows.hpp"
 
 #include <chrono>
 #include <cstddef>

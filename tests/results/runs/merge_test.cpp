@@ -1,7 +1,7 @@
 // What a merge refuses, by name, and what it takes knowingly: parts that are missing, damaged, of
 // another run or there twice; and the records that say which parts belong to a share.
+#include "results/parts/share_record.hpp"
 #include "results/reading/results_reader.hpp"
-#include "results/shares/share_record.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"

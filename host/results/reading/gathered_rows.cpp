@@ -1,8 +1,7 @@
 // Owns merging rows by their keys, and where the bulk of each lies.
 #include "gathered_rows.hpp"
 
-#include "schema.hpp"
-
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

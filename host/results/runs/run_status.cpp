@@ -3,9 +3,9 @@
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
 #include "results/parts/run_lock.hpp"
+#include "results/parts/share_record.hpp"
 #include "results/parts/worker_states.hpp"
-#include "results/shares/share_record.hpp"
-#include "results/tables/gathered_rows.hpp"
+#include "results/reading/gathered_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

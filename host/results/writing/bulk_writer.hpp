@@ -3,8 +3,9 @@
 // are.
 #pragma once
 
+#include "results_writer.hpp"
+
 #include "results/hdf5/hdf5.hpp"
-#include "results/parts/results_writer.hpp"
 
 namespace vindex::results {
 

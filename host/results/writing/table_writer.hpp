@@ -5,7 +5,7 @@
 
 #include "results/hdf5/chunk_pack.hpp"
 #include "results/hdf5/hdf5.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <algorithm>
 #include <cstdint>

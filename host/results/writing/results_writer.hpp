@@ -4,9 +4,9 @@
 
 #include "results/hdf5/hdf5.hpp"
 #include "results/hdf5/storage.hpp"
-#include "results/tables/bulk_source.hpp"
-#include "results/tables/description.hpp"
-#include "results/tables/stored_row.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/schema/file_description.hpp"
 
 #include <functional>
 #include <span>
