@@ -6,7 +6,6 @@
 #include "verbs.hpp"
 
 #include "commands/spectra/measure_run.hpp"
-#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -3,7 +3,10 @@
 #include "verbs.hpp"
 
 #include "report/export/export.hpp"
-#include "results/runs/run_store.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

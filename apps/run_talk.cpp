@@ -7,6 +7,7 @@
 #include "engine/run/job_runner.hpp"
 #include "report/text/cells_text.hpp"
 #include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

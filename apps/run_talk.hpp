@@ -7,7 +7,7 @@
 
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
-#include "results/runs/run_store.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstddef>
 #include <functional>

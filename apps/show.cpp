@@ -7,8 +7,9 @@
 #include "report/text/cells_text.hpp"
 #include "report/text/shown_models.hpp"
 #include "report/text/shown_spectra.hpp"
-#include "results/runs/run_store.hpp"
+#include "results/runs/run_status.hpp"
 #include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

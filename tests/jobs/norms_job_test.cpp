@@ -4,6 +4,8 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "results/reading/query.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/run_status.hpp"
 #include "results/runs/shown_cells.hpp"
 #include "results/schema/schema.hpp"
 #include "tests/support/expect_error.hpp"

@@ -5,6 +5,7 @@
 #include "commands/token_tables/activations_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
 #include "commands/trace/output/trace_cells.hpp"
+#include "results/runs/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

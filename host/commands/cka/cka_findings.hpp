@@ -4,7 +4,7 @@
 
 #include "results/rows/bulk_source.hpp"
 #include "results/schema/file_description.hpp"
-#include "results/writing/table_writer.hpp"
+#include "results/schema/side_table.hpp"
 #include "statistics/layers/stages.hpp"
 
 #include <cstdint>

@@ -4,8 +4,10 @@
 #include "pair_cells.hpp"
 
 #include "results/reading/file_checker.hpp"
+#include "results/rows/bulk_source.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
+#include "results/schema/table_layout.hpp"
 
 #include <fmt/format.h>
 

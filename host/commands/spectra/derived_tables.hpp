@@ -3,8 +3,7 @@
 #pragma once
 
 #include "results/rows/stored_row.hpp"
-#include "results/schema/file_description.hpp"
-#include "results/writing/table_writer.hpp"
+#include "results/schema/side_table.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "results/rows/stored_row.hpp"
-#include "results/schema/file_description.hpp"
+#include "results/schema/run_description.hpp"
 #include "statistics/null/finite_sample.hpp"
 
 #include <cstdint>

@@ -21,7 +21,6 @@
 #include "input/verify_files.hpp"
 #include "model/importance/importance_matrix.hpp"
 #include "model/products/product.hpp"
-#include "results/runs/run_store.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 #include <vindex/error.hpp>

@@ -14,6 +14,7 @@
 #include "engine/plan/pace.hpp"
 #include "engine/units/stored_sources.hpp"
 #include "engine/units/unit_stream.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,8 @@
 #include "core/text/text_table.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "input/bulk/bulk_reader.hpp"
-#include "results/runs/run_store.hpp"
+#include "results/runs/worker_share.hpp"
+#include "results/schema/run_description.hpp"
 #include <vindex/error.hpp>
 
 #include <chrono>

@@ -11,7 +11,6 @@
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
 #include "report/text/text_sink.hpp"
-#include "results/parts/output_path.hpp"
 #include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 

@@ -230,6 +230,7 @@ class File {
   /// True where dimension `dimension` of the dataset has `scale` attached.
   bool has_scale(const Dataset& dataset, std::size_t dimension, const std::string& scale) const;
   const std::string& label() const { return label_; }
+  std::uint64_t size() const { return storage_->size(); }  ///< in bytes
 
  private:
   /// A use of a scale: an element of its attribute REFERENCE_LIST (HDF5 dimension scale

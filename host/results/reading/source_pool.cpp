@@ -1,5 +1,5 @@
 // Owns keeping a few of many part files open while their bulk is read.
-#include "results_reader.hpp"
+#include "source_pool.hpp"
 
 #include <algorithm>
 
@@ -52,14 +52,14 @@ void SourcePool::sigma(const StoredRow& row, std::span<double> out) {
     std::copy(row.bulk.memory->sigma.begin(), row.bulk.memory->sigma.end(), out.begin());
     return;
   }
-  reader(row.bulk.source).read_sigma(row.bulk.row, out);
+  reader(row.bulk.source).spectra().read_sigma(row.bulk.row, out);
 }
 
 SingularVectors SourcePool::vectors(const StoredRow& row) {
   if (row.bulk.memory) {
     return row.bulk.memory->vectors.value();
   }
-  return reader(row.bulk.source).read_vectors(row.bulk.row);
+  return reader(row.bulk.source).spectra().read_vectors(row.bulk.row);
 }
 
 ArrayCell SourcePool::array(const StoredRow& row, std::size_t number) {
@@ -69,7 +69,7 @@ ArrayCell SourcePool::array(const StoredRow& row, std::size_t number) {
   }
   return row.bulk.source < 0 || row.status == MatrixStatus::kSkipped
              ? ArrayCell()
-             : reader(row.bulk.source).read_array(row.bulk.row, number);
+             : reader(row.bulk.source).arrays().read(row.bulk.row, number);
 }
 
 }  // namespace vindex::results

@@ -1,7 +1,11 @@
 // Owns the check of a results file: of one whose rows are cells, its columns, arrays and their
 // scales, the range of every number, and what its kind promises beside that.
+#include "validate.hpp"
+
 #include "file_checker.hpp"
 
+#include "results/schema/present_arrays.hpp"
+#include "results/schema/table_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -124,7 +128,7 @@ class CellChecker final : FileChecker {
       }
     }
     for (const PresentArray& array : arrays_) {
-      const ArrayCell cell = reader_.read_array(row.bulk.row, array.number);
+      const ArrayCell cell = reader_.arrays().read(row.bulk.row, array.number);
       const auto check = [&](const auto& values) {
         const auto bad = std::find_if(values.begin(), values.end(), [&](auto value) {
           return !is_within(static_cast<double>(value), array.column->range) ||

@@ -1,6 +1,8 @@
 // Owns reading such columns, and gathering them from several files.
 #include "value_columns.hpp"
 
+#include "table_rows.hpp"
+
 #include "core/constants.hpp"
 #include <vindex/error.hpp>
 
@@ -98,7 +100,7 @@ std::vector<double> ValueColumns::read(const std::string& name) {
       continue;
     }
     const std::vector<double> stored = read_column(file, group_ + "/" + name, width);
-    const std::int64_t table_begin = reader.first_row(table_);
+    const std::int64_t table_begin = first_row(file, reader.schema(), table_);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i]->bulk.source == source) {
         const auto first = static_cast<std::size_t>(rows_[i]->bulk.row - table_begin) * width;

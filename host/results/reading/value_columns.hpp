@@ -2,7 +2,7 @@
 // version does not know, for rows that may lie in several files (a results file and parts).
 #pragma once
 
-#include "results_reader.hpp"
+#include "source_pool.hpp"
 
 #include <cstddef>
 #include <map>

@@ -4,6 +4,8 @@
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -127,6 +129,23 @@ std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows
       std::find_if(first, rows.end(), [&](const StoredRow* row) { return row->table > table; });
   return rows.subspan(static_cast<std::size_t>(first - rows.begin()),
                       static_cast<std::size_t>(last - first));
+}
+
+std::string spectrum_group(const StoredRow& row, bool fast) {
+  return fast ? fmt::format("p{}_top64", row.shorter()) : fmt::format("p{}", row.shorter());
+}
+
+StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
+  StatusCounts counts;
+  counts.total = static_cast<std::int64_t>(rows.size());
+  for (const StoredRow* row : rows) {
+    counts.measured += row->status == MatrixStatus::kMeasured ? 1 : 0;
+    counts.not_finite += row->status == MatrixStatus::kNotFinite ? 1 : 0;
+    counts.skipped += row->status == MatrixStatus::kSkipped ? 1 : 0;
+    counts.failed += is_failure(row->status) ? 1 : 0;
+    counts.escalated += row->escalated ? 1 : 0;
+  }
+  return counts;
 }
 
 }  // namespace vindex::results

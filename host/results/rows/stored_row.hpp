@@ -2,7 +2,7 @@
 // (spectrum, vectors): those stay in a part file or, until published, in memory.
 #pragma once
 
-#include "results/runs/run_store.hpp"
+#include "result_row.hpp"
 
 #include <array>
 #include <cstdint>
@@ -89,8 +89,12 @@ std::span<const StoredRow* const> rows_of(std::span<const StoredRow* const> rows
 /// those that were left out among them; else 0.
 std::int64_t drawn_from(std::span<const StoredRow* const> rows);
 
+/// "p2048", "p2048_top64": the group of a row's spectrum under its table's spectra.
+std::string spectrum_group(const StoredRow& row, bool fast);
+
 struct StatusCounts {
   std::int64_t total = 0, measured = 0, not_finite = 0, failed = 0, skipped = 0, escalated = 0;
 };
+StatusCounts count_statuses(std::span<const StoredRow* const> rows);
 
 }  // namespace vindex::results

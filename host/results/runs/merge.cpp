@@ -1,10 +1,13 @@
 // Owns merging parts folders of several workers or machines into one results file.
+#include "merge.hpp"
+
 #include "merge_inputs.hpp"
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
+#include "results/parts/publish.hpp"
 #include "results/parts/run_lock.hpp"
 #include "results/reading/gathered_rows.hpp"
 #include <vindex/error.hpp>

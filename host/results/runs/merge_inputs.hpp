@@ -2,9 +2,8 @@
 // what is missing among them.
 #pragma once
 
-#include "run_store.hpp"
-
 #include "results/rows/stored_row.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <span>
 #include <string>

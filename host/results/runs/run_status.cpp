@@ -1,11 +1,11 @@
 // Owns where a run stands, from its parts, locks and heartbeats.
-#include "results/parts/heartbeat.hpp"
-#include "results/parts/output_path.hpp"
+#include "run_status.hpp"
+
+#include "gather_run.hpp"
+
 #include "results/parts/parts_folder.hpp"
 #include "results/parts/run_lock.hpp"
 #include "results/parts/share_record.hpp"
-#include "results/parts/worker_states.hpp"
-#include "results/reading/gathered_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // Owns the store of a run: opening or resuming, publishing parts, finishing.
 #include "run_store.hpp"
 
+#include "earlier_run.hpp"
 #include "share_ledger.hpp"
 
 #include "core/files/atomic_file.hpp"
@@ -9,19 +10,18 @@
 #include "results/parts/heartbeat.hpp"
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
+#include "results/parts/publish.hpp"
 #include "results/parts/run_lock.hpp"
 #include "results/reading/gathered_rows.hpp"
-#include "results/schema/schema.hpp"
+#include "results/schema/present_arrays.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <set>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -31,7 +31,6 @@ namespace {
 
 /// A run of one process that is over by then leaves no news of it.
 constexpr double kQuietSeconds = 1.0;
-constexpr const char* kAdvice = "use --restart to discard it, or another output name";
 
 class Store final : public RunStore {
  public:
@@ -50,17 +49,17 @@ class Store final : public RunStore {
             "a share for every row");
     require_replaceable(path_, description_.schema);
     if (!restart) {
-      check_fingerprints();
+      require_same_run(path_, folder_, description_);
     }
-    make_folder();
+    make_parts_folder(folder_);
     try {
       lock_.emplace(folder_, tag_);
       remove_stale_temporaries_of(path_);
       remove_stale_temporaries_in(folder_);
       if (restart) {
-        discard();
+        discard_run(path_, folder_);
       } else {
-        check_fingerprints();
+        require_same_run(path_, folder_, description_);
       }
       load(run);
     } catch (...) {
@@ -84,7 +83,7 @@ class Store final : public RunStore {
     expects(row.index >= 0 && static_cast<std::size_t>(row.index) < selected_.size(),
             "a result of a matrix that was not selected");
     if (!lock_) {  // published complete before, and measuring on
-      make_folder();
+      make_parts_folder(folder_);
       lock_.emplace(folder_, tag_);
     }
     const std::size_t number = selected_[static_cast<std::size_t>(row.index)];
@@ -269,49 +268,6 @@ class Store final : public RunStore {
     }
   }
 
-  void check_fingerprints() const {
-    const auto check = [&](const std::string& file) {
-      const ResultsReader reader(file, description_.schema);
-      require_same_fingerprint(description_.fingerprint, reader.fingerprint(), file, kAdvice);
-    };
-    try {
-      if (file_exists(path_)) {
-        check(path_);
-      }
-      for (const std::string& file : list_parts(folder_).runs) {
-        check(file);
-      }
-    } catch (const FormatError& error) {
-      if (error.id() == "E-RESULTS-VERSION" || error.id() == "E-RESULTS-KIND") {
-        throw ConfigurationError(error.id(), error.what());
-      }
-      throw;
-    }
-  }
-
-  void make_folder() {
-    if (::mkdir(folder_.c_str(), 0777) == 0) {
-      return;
-    }
-    if (errno != EEXIST) {
-      throw_output_error("E-OUT-CREATE", errno, "cannot create folder " + printable(folder_));
-    }
-    if (!is_folder(folder_)) {
-      throw OutputError("E-OUT-CREATE", printable(folder_) + " is in the way: not a folder");
-    }
-  }
-
-  void discard() {
-    remove_file(path_);
-    for (const std::string& part : list_parts(folder_).parts) {
-      remove_file(part);
-    }
-    for (const std::string& run : list_parts(folder_).runs) {
-      remove_file(run);
-    }
-    remove_records(folder_);
-  }
-
   void load(const RunDescription& run) {
     for (std::size_t i = 0; i < run.matrices.size(); ++i) {
       StoredRow row = row_of(run.matrices[i]);
@@ -408,10 +364,6 @@ class Store final : public RunStore {
   bool file_is_current_ = false;
   bool dirty_ = false;
 };
-
-}  // namespace
-
-namespace {
 
 /// What a file that is written would be refused for after all the work. Errors: FormatError (65)
 /// E-MODEL-TENSOR-NAME.

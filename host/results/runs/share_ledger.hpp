@@ -4,7 +4,7 @@
 // says which parts count. So a claim that two processes believe to have costs work alone.
 #pragma once
 
-#include "run_store.hpp"
+#include "worker_share.hpp"
 
 #include "results/parts/lock_file.hpp"
 #include "results/parts/share_record.hpp"

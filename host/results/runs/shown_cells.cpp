@@ -1,8 +1,11 @@
 // Owns reading what `show` shows of files whose rows are cells, finished or still being written.
 #include "shown_cells.hpp"
 
-#include "results/reading/gathered_rows.hpp"
+#include "gather_run.hpp"
+
+#include "results/schema/present_arrays.hpp"
 #include "results/schema/schema.hpp"
+#include "results/schema/table_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

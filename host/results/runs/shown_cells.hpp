@@ -2,12 +2,11 @@
 // says what is to be shown of it.
 #pragma once
 
-#include "run_store.hpp"
-
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include "model/selection/selection.hpp"
-#include "results/writing/table_writer.hpp"
+#include "results/rows/result_row.hpp"
+#include "results/schema/side_table.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,8 @@
 // Owns writing and reading back the attributes of such a run.
 #include "cell_description.hpp"
 
-#include "results/reading/results_reader.hpp"
+#include "present_arrays.hpp"
+
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -17,9 +18,6 @@ constexpr const char* kOptional = "/resume/optional_columns";
 constexpr const char* kName = "/resume/attribute_name";
 constexpr const char* kType = "/resume/attribute_type";
 constexpr const char* kValue = "/resume/attribute_value";
-
-/// Of one array of a row: 8192 experts squared.
-constexpr std::uint64_t kMaxElements = 1U << 26U;
 
 template <typename T>
 T number_of(const h5::File& file, const std::string& text) {
@@ -83,19 +81,19 @@ std::vector<RunAttribute> read_attributes(const h5::File& file) {
   return attributes;
 }
 
-void ResultsReader::describe_cells(FileDescription& out) const {
+void describe_cells(const h5::File& file, const Schema& schema, FileDescription& out) {
   // A scale is read whole: a claim beyond this is no scale of ours.
   constexpr std::uint64_t kMaxValues = 1U << 24U;
-  out.optional_columns = optional_columns_in(file_);
-  out.attributes = read_attributes(file_);
-  for (const ScaleColumn& scale : schema().cells->scales) {
-    const std::string path = array_path(schema(), scale.name);
-    if (!file_.exists(path)) {
+  out.optional_columns = optional_columns_in(file);
+  out.attributes = read_attributes(file);
+  for (const ScaleColumn& scale : schema.cells->scales) {
+    const std::string path = array_path(schema, scale.name);
+    if (!file.exists(path)) {
       continue;
     }
-    const h5::Dataset dataset = file_.open_dataset(path);
+    const h5::Dataset dataset = file.open_dataset(path);
     if (dataset.shape().size() != 1 || dataset.shape()[0] == 0 || dataset.shape()[0] > kMaxValues) {
-      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + path), "wrong shape");
+      throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + path), "wrong shape");
     }
     const auto read = [&](auto values) {
       dataset.read<typename decltype(values)::value_type>(0, values.size(), values);
@@ -107,53 +105,10 @@ void ResultsReader::describe_cells(FileDescription& out) const {
   }
   for (const PresentArray& array : present_arrays(out)) {
     if (array.shape.empty()) {
-      throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + array.path),
+      throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + array.path),
                         "one of its scales is missing");
     }
   }
-}
-
-ArrayCell ResultsReader::read_array(std::int64_t row, std::size_t number) {
-  if (!cells_) {
-    FileDescription description;
-    description.schema = header_.schema;
-    describe_cells(description);
-    cells_ = std::move(description);
-  }
-  auto found = arrays_.find(number);
-  if (found == arrays_.end()) {
-    const std::vector<PresentArray> arrays = present_arrays(*cells_);
-    for (const PresentArray& array : arrays) {
-      if (array.number != number) {
-        continue;
-      }
-      h5::Dataset dataset = file_.open_dataset(array.path);
-      h5::Shape wanted = {static_cast<std::uint64_t>(row_count(model::ResultTable::kMatrix))};
-      wanted.insert(wanted.end(), array.shape.begin(), array.shape.end());
-      if (dataset.shape() != wanted) {
-        throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + array.path),
-                          "wrong shape");
-      }
-      found = arrays_.emplace(number, std::move(dataset)).first;
-    }
-  }
-  if (found == arrays_.end()) {
-    return {};
-  }
-  const h5::Dataset& dataset = found->second;
-  std::uint64_t width = 1;
-  for (std::size_t i = 1; i < dataset.shape().size(); ++i) {
-    width *= dataset.shape()[i];
-  }
-  if (width > kMaxElements) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label()), "an array of impossible size");
-  }
-  const auto read = [&](auto values) {
-    dataset.read<typename decltype(values)::value_type>(static_cast<std::uint64_t>(row), 1, values);
-    return ArrayCell(std::move(values));
-  };
-  return schema().cells->arrays[number].float32 ? read(std::vector<float>(width))
-                                                : read(std::vector<double>(width));
 }
 
 }  // namespace vindex::results

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "file_description.hpp"
+#include "schema.hpp"
 
 #include "results/hdf5/hdf5.hpp"
 
@@ -15,5 +16,8 @@ void write_cell_resume(h5::File& file, const FileDescription& description);
 /// None where the file has none. Errors: FormatError.
 std::vector<std::string> optional_columns_in(const h5::File& file);
 std::vector<RunAttribute> read_attributes(const h5::File& file);
+/// Optional columns, attributes and scales of `file`. Errors: FormatError, also where an array
+/// lacks one of its scales.
+void describe_cells(const h5::File& file, const Schema& schema, FileDescription& out);
 
 }  // namespace vindex::results

@@ -2,9 +2,9 @@
 // description without its matrices, names safe to store, tensors flattened.
 #pragma once
 
+#include "run_description.hpp"
+
 #include "results/rows/result_row.hpp"
-#include "results/runs/run_store.hpp"
-#include "results/writing/table_writer.hpp"
 
 #include <cstdint>
 #include <map>
@@ -14,8 +14,6 @@
 #include <vector>
 
 namespace vindex::results {
-
-using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 
 struct FileDescription {
   FileSchema schema = FileSchema::kResults;

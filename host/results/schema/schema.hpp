@@ -1,14 +1,11 @@
 // Owns what distinguishes one kind of results file from another: its name and version, what its
-// first table is called, and the columns of its tables. Everything else - parts, resume, merging,
-// publishing - is the same for all.
+// first table is called, and what it does beyond its columns. Everything else - parts, resume,
+// merging, publishing - is the same for all.
 #pragma once
 
 #include "cell_table.hpp"
 #include "columns.hpp"
-#include "file_description.hpp"
-
-#include "results/rows/bulk_source.hpp"
-#include "results/runs/run_store.hpp"
+#include "run_description.hpp"
 
 #include <span>
 #include <string>
@@ -17,9 +14,12 @@
 
 namespace vindex::results {
 
+class BulkSource;
 class FileChecker;
 class ResultsReader;
+struct FileDescription;
 struct ShownCells;
+struct SideTables;
 struct Summary;
 struct TableLayout;
 
@@ -83,57 +83,12 @@ class ScopedSchema {
   Schema schema_;
 };
 
-/// 2 of "1.2"; 0 where there is none.
-std::int64_t minor_version(std::string_view version);
+/// What the rows of a file are called, and the verb that writes them.
+const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
+const char* writing_verb(FileSchema schema);  ///< "measure", "compare"
+const char* outcome_word(FileSchema schema);  ///< "measured", "compared": what a finished row is
 
 /// "/matrix", "/imatrix", "/pair": the group of a table's columns.
 std::string table_group(const Schema& schema, model::ResultTable table);
-
-/// What decides which columns a table of a file has.
-struct TableLayout {
-  /// Names of groups, and of optional columns, that are there.
-  std::vector<std::string> groups = {};
-  std::size_t chosen = 0;  ///< values of the scale that the run chooses
-  std::int64_t minor = 0;  ///< version of the file
-  bool has(std::string_view group) const;
-};
-/// The groups that follow from the table and the mode, of files with spectra.
-void add_structural_groups(model::ResultTable table, bool fast, TableLayout& layout);
-/// Of `table` in a file about to be written, or in `file` by what it holds.
-TableLayout table_layout(const FileDescription& description, model::ResultTable table);
-TableLayout table_layout(const Schema& schema, const h5::File& file, model::ResultTable table);
-
-/// The columns of a table in order, without its scales.
-std::vector<Column> table_columns(const Schema& schema, const TableLayout& layout);
-inline std::vector<Column> table_columns(const Schema& schema, const h5::File& file,
-                                         model::ResultTable table) {
-  return table_columns(schema, table_layout(schema, file, table));
-}
-/// `cell` with its first number at `place`, as many as `chosen` where the run chooses.
-Column cell_column(const CellColumn& cell, std::size_t place, std::size_t chosen);
-/// Room that a row with all of `columns` needs.
-std::size_t cells_of_row(const Schema& schema, const TableLayout& layout,
-                         const std::vector<Column>& columns);
-
-/// An array column that a file has.
-struct PresentArray {
-  const ArrayColumn* column = nullptr;
-  std::size_t number = 0;           ///< in CellTable::arrays
-  std::string path;                 ///< of its dataset
-  std::vector<std::string> scales;  ///< paths, of the rows first
-  /// Of a row. Empty: a scale has no values in the description.
-  h5::Shape shape;
-  std::uint64_t elements() const;
-};
-std::vector<PresentArray> present_arrays(const FileDescription& description);
-
-/// The path of a scale, or of an array, of `schema`.
-std::string array_path(const Schema& schema, std::string_view name);
-
-/// Throws (internal) where a row has other cells or arrays than `description` says.
-void require_fitting(const FileDescription& description, const ResultRow& row);
-
-/// What a later run needs beside the tables (not part of any contract; may change).
-std::vector<Column> resume_columns(const Schema& schema);
 
 }  // namespace vindex::results

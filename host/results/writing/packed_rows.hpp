@@ -17,6 +17,15 @@
 
 namespace vindex::results {
 
+/// Rows per chunk of a dataset with `row_bytes` per row: about half a mebibyte, so that a chunk
+/// fits the library's default cache of one.
+std::uint64_t rows_per_chunk(std::uint64_t row_bytes);
+
+inline std::uint64_t rows_per_chunk(std::uint64_t row_bytes) {
+  constexpr std::uint64_t kChunkBytes = 512U << 10U;
+  return std::clamp<std::uint64_t>(kChunkBytes / std::max<std::uint64_t>(row_bytes, 1), 1, 4096);
+}
+
 /// Writes `count` rows in chunks of `step` rows, `elements` values each (zeros behind the last row
 /// unless `fetch` fills them). Rows are fetched and written here, one chunk after the other;
 /// between them every core packs one.

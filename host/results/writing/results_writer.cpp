@@ -1,11 +1,12 @@
 // Owns the order in which a file is written: root, tables, resume columns, run, bulk.
 #include "results_writer.hpp"
 
+#include "array_writer.hpp"
 #include "bulk_writer.hpp"
 #include "table_writer.hpp"
 
 #include "results/schema/cell_description.hpp"
-#include "results/schema/schema.hpp"
+#include "results/schema/table_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -213,19 +214,6 @@ void write_beside(h5::File& file, const SideTables& beside) {
 
 }  // namespace
 
-StatusCounts count_statuses(std::span<const StoredRow* const> rows) {
-  StatusCounts counts;
-  counts.total = static_cast<std::int64_t>(rows.size());
-  for (const StoredRow* row : rows) {
-    counts.measured += row->status == MatrixStatus::kMeasured ? 1 : 0;
-    counts.not_finite += row->status == MatrixStatus::kNotFinite ? 1 : 0;
-    counts.skipped += row->status == MatrixStatus::kSkipped ? 1 : 0;
-    counts.failed += is_failure(row->status) ? 1 : 0;
-    counts.escalated += row->escalated ? 1 : 0;
-  }
-  return counts;
-}
-
 void write_results(Storage& storage, const std::string& label, FileExtent kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
                    BulkSource& bulk, const WriteAhead& ahead) {
@@ -254,7 +242,10 @@ void write_results(Storage& storage, const std::string& label, FileExtent kind,
     }
   };
   write_rows(model::ResultTable::kMatrix);
-  write_arrays(file, kind, description, matrices, bulk);
+  write_array_scales(file, kind != FileExtent::kWhole, description, matrices);
+  if (kind != FileExtent::kDescription) {
+    write_arrays(file, kind != FileExtent::kWhole, description, matrices, bulk);
+  }
   if (kind != FileExtent::kPart) {
     if (schema.beside != nullptr) {
       write_beside(file, schema.beside(description, matrices, bulk, kind == FileExtent::kWhole));

@@ -1,5 +1,4 @@
-// Owns the writing of one results file or part of one into a
-// Storage.
+// Owns the writing of one results file or part of one into a Storage.
 #pragma once
 
 #include "results/hdf5/hdf5.hpp"
@@ -8,10 +7,10 @@
 #include "results/rows/stored_row.hpp"
 #include "results/schema/file_description.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace vindex::results {
 
@@ -31,14 +30,5 @@ using WriteAhead = std::function<void(h5::File& file)>;
 void write_results(Storage& storage, const std::string& label, FileExtent kind,
                    const FileDescription& description, std::span<const StoredRow* const> rows,
                    BulkSource& bulk, const WriteAhead& ahead = {});
-
-StatusCounts count_statuses(std::span<const StoredRow* const> rows);
-
-/// "p2048", "p2048_top64": the group of a row's spectrum under its table's spectra.
-std::string spectrum_group(const StoredRow& row, bool fast);
-
-/// Lower bound of the bytes that write_results() needs on disk: bulk data alone, as far as it does
-/// not compress.
-std::uint64_t min_bytes(std::span<const StoredRow* const> rows);
 
 }  // namespace vindex::results

@@ -27,19 +27,6 @@ void TableWriter::finish(h5::Dataset& dataset, const std::string& name,
   }
 }
 
-h5::Type SideColumn::type() const {
-  return std::visit(
-      [](const auto& list) {
-        using T = typename std::remove_cvref_t<decltype(list)>::value_type;
-        if constexpr (std::is_same_v<T, std::string>) {
-          return h5::Type::kString;
-        } else {
-          return h5::type_of<T>();
-        }
-      },
-      values);
-}
-
 void write_side_table(h5::File& file, const SideTable& table) {
   TableWriter writer(file, table.group, table.dimension, table.rows, table.long_name,
                      table.coordinates);

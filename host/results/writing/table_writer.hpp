@@ -1,21 +1,17 @@
-// Owns the writing of one group of equally long columns along one dimension scale, and tables that
-// are none of rows (/tensor/, /layer/, /matched/, /unpaired/): their columns with their values,
-// from which they are written and by which they are checked.
+// Owns the writing of one group of equally long columns along one dimension scale.
 #pragma once
 
 #include "results/hdf5/chunk_pack.hpp"
 #include "results/hdf5/hdf5.hpp"
-#include "results/runs/run_store.hpp"
+#include "results/schema/side_table.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
-#include <type_traits>
-#include <variant>
+#include <utility>
 #include <vector>
 
 namespace vindex::results {
@@ -104,44 +100,6 @@ class TableWriter {
   std::vector<std::string> coordinates_;
   bool bare_;
 };
-
-struct SideColumn {
-  std::string name, long_name, units;
-  std::variant<std::vector<std::string>, std::vector<std::int8_t>, std::vector<std::int32_t>,
-               std::vector<std::int64_t>, std::vector<double>>
-      values;
-  h5::Type type() const;
-};
-
-struct SideTable {
-  std::string group;      ///< "/tensor"
-  std::string dimension;  ///< its scale: "entry"
-  std::string long_name;  ///< of the scale
-  std::vector<std::string> coordinates = {};
-  std::uint64_t rows = 0;
-  std::vector<SideColumn> columns = {};
-};
-
-/// What a file says beside its rows: tables that follow from them, and attributes of the root.
-struct SideTables {
-  std::vector<SideTable> tables = {};
-  std::vector<RunAttribute> attributes = {};
-};
-
-/// Adds a column: `value` (a member, or a function) of every element of `from`.
-template <typename Rows, typename Value>
-void add_column(SideTable& to, const Rows& from, std::string name, std::string units,
-                std::string long_name, const Value& value) {
-  using T = std::remove_cvref_t<std::invoke_result_t<Value, decltype(*from.begin())>>;
-  std::vector<T> values;
-  values.reserve(from.size());
-  for (const auto& row : from) {
-    values.push_back(std::invoke(value, row));
-  }
-  to.rows = from.size();
-  to.columns.push_back(
-      {std::move(name), std::move(long_name), std::move(units), std::move(values)});
-}
 
 /// Writes a whole table, with its scale. Errors: those of TableWriter.
 void write_side_table(h5::File& file, const SideTable& table);

@@ -5,6 +5,9 @@
 #include "results/parts/parts_folder.hpp"
 #include "results/parts/share_record.hpp"
 #include "results/parts/worker_states.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"
 

@@ -3,6 +3,7 @@
 #include "report/export/export.hpp"
 #include "report/export/weightwatcher_fits.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"
 

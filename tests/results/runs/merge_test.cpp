@@ -1,7 +1,11 @@
 // What a merge refuses, by name, and what it takes knowingly: parts that are missing, damaged, of
 // another run or there twice; and the records that say which parts belong to a share.
+#include "results/runs/merge.hpp"
+
 #include "results/parts/share_record.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"
@@ -191,7 +195,7 @@ TEST_F(Merge, WhatARecordNamesCountsWhereAShareWasMeasuredTwice) {
   ResultsReader reader(out_);
   const std::vector<StoredRow> rows = reader.rows(0);
   std::vector<double> sigma(static_cast<std::size_t>(rows[3].sigma_count));
-  reader.read_sigma(rows[3].bulk.row, sigma);
+  reader.spectra().read_sigma(rows[3].bulk.row, sigma);
   EXPECT_EQ(sigma, sample_row(run_, 3).sigma);
 }
 

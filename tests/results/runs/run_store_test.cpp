@@ -1,4 +1,7 @@
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
@@ -16,7 +19,7 @@ std::vector<StoredRow> rows_of(const std::string& path) { return ResultsReader(p
 std::vector<double> sigma_of(const std::string& path, const StoredRow& row) {
   ResultsReader reader(path);
   std::vector<double> sigma(static_cast<std::size_t>(row.sigma_count));
-  reader.read_sigma(row.bulk.row, sigma);
+  reader.spectra().read_sigma(row.bulk.row, sigma);
   return sigma;
 }
 

@@ -3,6 +3,8 @@
 #include "report/export/export.hpp"
 #include "report/text/shown_spectra.hpp"
 #include "results/reading/query.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"

@@ -15,6 +15,7 @@
 #include "model/selection/selection.hpp"
 #include "results/parts/output_path.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
 #include "results/writing/results_writer.hpp"
 #include <vindex/error.hpp>
 

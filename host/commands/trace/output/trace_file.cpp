@@ -4,7 +4,9 @@
 #include "trace_cells.hpp"
 
 #include "results/reading/file_checker.hpp"
+#include "results/reading/source_pool.hpp"
 #include "results/reading/square_array.hpp"
+#include "results/reading/table_rows.hpp"
 #include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"

@@ -13,7 +13,6 @@
 
 #include "commands/trace/forward/token_rows.hpp"
 #include "results/parts/lock_file.hpp"
-#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

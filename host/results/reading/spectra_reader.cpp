@@ -1,6 +1,7 @@
-// What a results file holds beside its tables: spectra and singular vectors, found by the row that
-// they belong to and read on demand.
-#include "results_reader.hpp"
+// Owns indexing the groups of spectra and vectors, and reading from them.
+#include "spectra_reader.hpp"
+
+#include "table_rows.hpp"
 
 #include <vindex/error.hpp>
 
@@ -10,10 +11,10 @@
 
 namespace vindex::results {
 
-std::vector<std::int64_t> ResultsReader::members_of(const std::string& group,
+std::vector<std::int64_t> SpectraReader::members_of(const std::string& group,
                                                     model::ResultTable table) const {
   const h5::Dataset dataset = file_.open_dataset(group + "/matrix");
-  const auto total = static_cast<std::uint64_t>(row_count(table));
+  const auto total = static_cast<std::uint64_t>(row_count(file_, schema_, table));
   if (dataset.shape().size() != 1 || dataset.shape()[0] > total) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
   }
@@ -28,13 +29,13 @@ std::vector<std::int64_t> ResultsReader::members_of(const std::string& group,
   return members;
 }
 
-void ResultsReader::index_bulk() {
+void SpectraReader::index() {
   if (indexed_) {
     return;
   }
-  const auto index = [&](model::ResultTable table, const std::string& parent, const char* data,
-                         std::size_t rank, std::unordered_map<std::int64_t, Place>& places) {
-    const std::int64_t first = first_row(table);
+  const auto add = [&](model::ResultTable table, const std::string& parent, const char* data,
+                       std::size_t rank, std::unordered_map<std::int64_t, Place>& places) {
+    const std::int64_t first = first_row(file_, schema_, table);
     for (const std::string& name : file_.list(parent)) {
       const std::string group = parent + "/" + name;
       const std::vector<std::int64_t> members = members_of(group, table);
@@ -53,16 +54,30 @@ void ResultsReader::index_bulk() {
     }
   };
   for (const model::ResultTable table : kTables) {
-    if (has_table(table)) {
-      index(table, bulk_prefix(table) + "/spectra", "/sigma", 2, spectra_);
-      index(table, bulk_prefix(table) + "/vectors", "/right", 3, vectors_);
+    if (has_table(file_, table)) {
+      add(table, bulk_prefix(table) + "/spectra", "/sigma", 2, spectra_);
+      add(table, bulk_prefix(table) + "/vectors", "/right", 3, vectors_);
     }
   }
   indexed_ = true;
 }
 
-void ResultsReader::read_sigma(std::int64_t row, std::span<double> out) {
-  index_bulk();
+std::int64_t SpectraReader::sigma_count(std::int64_t row) {
+  index();
+  const auto place = spectra_.find(row);
+  return place == spectra_.end() ? 0
+                                 : static_cast<std::int64_t>(groups_[place->second.group].width);
+}
+
+std::int32_t SpectraReader::vector_count(std::int64_t row) {
+  index();
+  const auto place = vectors_.find(row);
+  return place == vectors_.end() ? 0
+                                 : static_cast<std::int32_t>(groups_[place->second.group].width);
+}
+
+void SpectraReader::read_sigma(std::int64_t row, std::span<double> out) {
+  index();
   const auto place = spectra_.find(row);
   expects(place != spectra_.end(), "a spectrum that the file does not hold");
   Group& group = groups_[place->second.group];
@@ -73,7 +88,7 @@ void ResultsReader::read_sigma(std::int64_t row, std::span<double> out) {
   group.data->read<double>(place->second.row, 1, out);
 }
 
-bool ResultsReader::read_spectra(SpectraPlace& place, SpectraBlock& out) {
+bool SpectraReader::read_block(SpectraPlace& place, SpectraBlock& out) {
   constexpr std::uint64_t kBlockBytes = 16U << 20U;
   const std::string parent = bulk_prefix(model::ResultTable::kMatrix) + "/spectra";
   const std::vector<std::string> names =
@@ -105,8 +120,8 @@ bool ResultsReader::read_spectra(SpectraPlace& place, SpectraBlock& out) {
   return false;
 }
 
-SingularVectors ResultsReader::read_vectors(std::int64_t row) {
-  index_bulk();
+SingularVectors SpectraReader::read_vectors(std::int64_t row) {
+  index();
   const auto found = vectors_.find(row);
   expects(found != vectors_.end(), "singular vectors that the file does not hold");
   Group& group = groups_[found->second.group];
