@@ -7,7 +7,6 @@
 #include "verbs.hpp"
 
 #include "commands/spectra/measure_run.hpp"
-#include "core/files/output_target.hpp"
 #include "core/files/reading_bounds.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"

@@ -7,7 +7,7 @@
 #include "run_talk.hpp"
 
 #include "commands/purify/purify.hpp"
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 
 #include <fmt/format.h>
 

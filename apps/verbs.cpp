@@ -4,8 +4,8 @@
 
 #include "numbers.hpp"
 
-#include "core/files/output_target.hpp"
-#include "core/process/threads.hpp"
+#include "core/files/output_sink.hpp"
+#include "core/process/parallel.hpp"
 #include "core/text/secrets.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/opening.hpp"

@@ -281,7 +281,7 @@ TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
                                            "host/blas/processor.cpp",
                                            "host/cpu/cpu_info.cpp",
                                            "host/core/process/control_groups.cpp",
-                                           "host/core/process/process_name.cpp",
+                                           "host/core/files/process_name.cpp",
                                            "host/engine/plan/memory_budget.cpp",
                                            "host/input/bulk/direct_files.cpp",
                                            "host/core/files/small_file.cpp"};

@@ -2,7 +2,7 @@
 #include "organ/assemble/compose.hpp"
 
 #include "core/digest.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "input/model_files.hpp"
 #include "organ/extract/gguf_source.hpp"
 #include "organ/manifest/provenance.hpp"

@@ -9,7 +9,7 @@
 #include "commands/spectra/sampled/decoded_scales.hpp"
 #include "core/digest.hpp"
 #include "core/json/json.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include "core/text/size_text.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/devices/devices_ahead.hpp"

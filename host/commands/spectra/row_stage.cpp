@@ -5,7 +5,6 @@
 
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "core/process/threads.hpp"
 #include "model/products/product.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>

@@ -9,6 +9,7 @@
 #include "commands/trace/output/trace_folder.hpp"
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/devices/forward_backends.hpp"

@@ -1,7 +1,6 @@
 #include "parallel.hpp"
 
 #include "control_groups.hpp"
-#include "threads.hpp"
 
 #include <vindex/error.hpp>
 

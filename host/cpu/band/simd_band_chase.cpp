@@ -16,7 +16,7 @@
 #include "simd_band_reduction.hpp"
 
 #include "core/integers.hpp"
-#include "core/negligible.hpp"
+#include "core/constants.hpp"
 #include "core/process/stop.hpp"
 #include "cpu/simd_lanes.hpp"
 #include <vindex/error.hpp>

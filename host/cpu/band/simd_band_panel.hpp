@@ -16,7 +16,7 @@
 
 #include "simd_band_reduction.hpp"
 
-#include "core/negligible.hpp"
+#include "core/constants.hpp"
 #include "cpu/simd_lanes.hpp"
 
 #include <algorithm>

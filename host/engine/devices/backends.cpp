@@ -3,7 +3,7 @@
 
 #include "blas/blas_library.hpp"
 #include "core/files/path_kind.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>

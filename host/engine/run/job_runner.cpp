@@ -7,7 +7,7 @@
 #include "stall_watch.hpp"
 #include "worker_pool.hpp"
 
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "engine/plan/division.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "engine/plan/memory_budget.hpp"

@@ -2,7 +2,7 @@
 
 #include "curl_library.hpp"
 
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include "input/stores/address_names.hpp"
 #include "input/stores/remote_environment.hpp"
 #include <vindex/error.hpp>

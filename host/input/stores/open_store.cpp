@@ -6,7 +6,7 @@
 #include "store_schemes.hpp"
 
 #include "core/files/reading_bounds.hpp"
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include "input/http/http_source.hpp"
 #include "input/model_store.hpp"
 #include <vindex/error.hpp>

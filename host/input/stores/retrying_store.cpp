@@ -2,7 +2,7 @@
 #include "store_decorators.hpp"
 
 #include "core/philox.hpp"
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include "recipe.hpp"
 
 #include "core/digest.hpp"
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/process/parallel.hpp"
 #include "organ/extract/gguf_source.hpp"

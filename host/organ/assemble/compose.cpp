@@ -4,6 +4,7 @@
 #include "core/files/atomic_file.hpp"
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
+#include "core/files/temporary_files.hpp"
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"

@@ -3,6 +3,7 @@
 #include "extraction.hpp"
 #include "organ_file.hpp"
 
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
 #include "organ/graft/source_facts.hpp"

@@ -4,7 +4,6 @@
 #include "organ_class.hpp"
 #include "organ_source.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/integers.hpp"
 #include "input/gguf/gguf_set.hpp"

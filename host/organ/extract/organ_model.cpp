@@ -3,7 +3,6 @@
 
 #include "organ_source.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "input/local/file_source.hpp"
 #include "input/safetensors/safetensors_model.hpp"

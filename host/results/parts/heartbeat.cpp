@@ -1,9 +1,9 @@
 // Owns writing and parsing a heartbeat line by line.
 #include "heartbeat.hpp"
 
-#include "core/files/atomic_file.hpp"
+#include "core/files/process_name.hpp"
 #include "core/files/small_file.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/temporary_files.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

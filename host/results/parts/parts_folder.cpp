@@ -8,7 +8,8 @@
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/process_name.hpp"
 #include "core/text/text_parts.hpp"
 #include "results/hdf5/storage.hpp"
 #include <vindex/error.hpp>

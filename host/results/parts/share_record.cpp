@@ -5,8 +5,8 @@
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
+#include "core/files/process_name.hpp"
 #include "core/files/small_file.hpp"
-#include "core/process/process_name.hpp"
 #include "core/text/text_parts.hpp"
 #include <vindex/error.hpp>
 

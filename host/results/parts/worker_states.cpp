@@ -6,8 +6,8 @@
 #include "run_lock.hpp"
 #include "share_record.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/file_clock.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/text/text_parts.hpp"
 
 #include <algorithm>

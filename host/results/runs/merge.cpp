@@ -3,8 +3,8 @@
 
 #include "merge_inputs.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
+#include "core/files/temporary_files.hpp"
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
 #include "results/parts/publish.hpp"

@@ -1,7 +1,6 @@
 // Owns telling runs, parts and files apart, and naming the workers that have not finished.
 #include "merge_inputs.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"

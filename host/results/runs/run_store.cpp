@@ -4,8 +4,7 @@
 #include "earlier_run.hpp"
 #include "share_ledger.hpp"
 
-#include "core/files/atomic_file.hpp"
-#include "core/files/path_kind.hpp"
+#include "core/files/temporary_files.hpp"
 #include "core/text/secrets.hpp"
 #include "results/parts/heartbeat.hpp"
 #include "results/parts/output_path.hpp"

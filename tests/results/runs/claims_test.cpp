@@ -1,7 +1,7 @@
 // Shares that processes claim from one folder: each by one of them, a dead one's by another, one
 // that was measured twice merged once; and how the workers of a run look from outside.
 #include "core/files/file_clock.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "results/parts/parts_folder.hpp"
 #include "results/parts/share_record.hpp"
 #include "results/parts/worker_states.hpp"

@@ -5,7 +5,6 @@
 #include "gate_vector_layout.hpp"
 #include "verified_source.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "decode/encoding.hpp"
 #include "engine/run/opening.hpp"

@@ -5,6 +5,8 @@
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/byte_source.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/temporary_files.hpp"
 #include "core/integers.hpp"
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"

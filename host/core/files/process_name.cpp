@@ -1,6 +1,6 @@
 #include "process_name.hpp"
 
-#include "core/files/small_file.hpp"
+#include "small_file.hpp"
 
 #include <fmt/format.h>
 

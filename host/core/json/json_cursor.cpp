@@ -1,5 +1,5 @@
-// The strings of JSON text: escapes decoded in place, UTF-8 checked.
-#include "json_scanner.hpp"
+// Owns the strings of JSON text: escapes decoded in place, UTF-8 checked.
+#include "json_cursor.hpp"
 
 #include "core/text/utf8.hpp"
 #include <vindex/error.hpp>
@@ -43,7 +43,37 @@ std::size_t plain_bytes(const char* text, std::size_t size) {
 }
 }  // namespace
 
-std::string_view JsonScanner::scan_string() {
+void JsonCursor::fail_at(std::uint64_t offset, const char* id, const std::string& message) const {
+  throw FormatError(id, fmt::format("{} at byte {}", where_, offset), message);
+}
+
+void JsonCursor::fail(const char* id, const std::string& message) const {
+  fail_at(token_offset(), id, message);
+}
+
+std::uint64_t JsonCursor::offset_of(std::string_view token) const {
+  return base_offset_ + static_cast<std::uint64_t>(token.data() - text_.data());
+}
+
+void JsonCursor::skip_space() {
+  while (position_ < text_.size()) {
+    const char c = text_[position_];
+    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') {
+      return;
+    }
+    ++position_;
+  }
+}
+
+void JsonCursor::expect(char wanted, const char* what) {
+  if (position_ >= text_.size() || text_[position_] != wanted) {
+    token_ = position_;
+    fail("E-JSON-SYNTAX", fmt::format("{} is expected here", what));
+  }
+  ++position_;
+}
+
+std::string_view JsonCursor::scan_string() {
   expect('"', "a string ('\"')");
   const std::size_t begin = position_;
   token_ = begin;
@@ -79,7 +109,7 @@ std::string_view JsonScanner::scan_string() {
   fail("E-JSON-SYNTAX", "the JSON text ends inside this string");
 }
 
-std::size_t JsonScanner::check_utf8() {
+std::size_t JsonCursor::check_utf8() {
   const std::string_view rest(text_.data() + position_, text_.size() - position_);
   const std::size_t bytes = utf8_character(rest).bytes;
   if (bytes == 0) {
@@ -90,7 +120,7 @@ std::size_t JsonScanner::check_utf8() {
   return bytes;
 }
 
-std::uint32_t JsonScanner::four_hex_digits() {
+std::uint32_t JsonCursor::four_hex_digits() {
   std::uint32_t value = 0;
   const std::size_t end = position_ + 4;
   if (end > text_.size()) {
@@ -106,7 +136,7 @@ std::uint32_t JsonScanner::four_hex_digits() {
   return value;
 }
 
-std::size_t JsonScanner::decode_escape(std::size_t out) {
+std::size_t JsonCursor::decode_escape(std::size_t out) {
   token_ = position_;
   ++position_;
   const char kind = here();
