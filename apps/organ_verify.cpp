@@ -2,7 +2,7 @@
 #include "organ.hpp"
 
 #include "core/json/json_document.hpp"
-#include "organ/verify.hpp"
+#include "organ/verify/verify.hpp"
 
 #include <fmt/format.h>
 

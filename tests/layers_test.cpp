@@ -89,7 +89,7 @@ const std::set<std::string>& entries_of_verbs() {
       "fleet/measure_fleet.hpp",
       "organ/difference/model_difference.hpp",
       "commands/purify/purify.hpp",
-      "organ/verify.hpp",
+      "organ/verify/verify.hpp",
       "commands/compare/compared.hpp",
       "report/export/export.hpp",
       "results/runs/run_store.hpp",

@@ -7,7 +7,7 @@
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
-#include "organ/extract/organ_model.hpp"
+#include "organ/opening/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -10,8 +10,8 @@
 #include "core/text/secrets.hpp"
 #include "input/model_files.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/extract/organ_model.hpp"
 #include "organ/manifest/manifest.hpp"
+#include "organ/opening/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

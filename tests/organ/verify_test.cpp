@@ -1,5 +1,5 @@
 // Every rule broken once, by hand; what is clean stays so.
-#include "organ/verify.hpp"
+#include "organ/verify/verify.hpp"
 
 #include "organ_fixture.hpp"
 

@@ -12,9 +12,9 @@
 #include "decode/element_type.hpp"
 #include "engine/run/progress.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/assemble/compose.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/source/organ_class.hpp"
+#include "organ/writing/compose.hpp"
 
 #include <cstdint>
 #include <functional>

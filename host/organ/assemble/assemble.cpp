@@ -6,9 +6,9 @@
 #include "core/digest.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/process/parallel.hpp"
-#include "organ/extract/gguf_source.hpp"
 #include "organ/manifest/manifest.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/writing/provenance.hpp"
 #include "write/range_copy.hpp"
 #include <vindex/error.hpp>
 

@@ -2,8 +2,7 @@
 // that it was taken from), or from several models by a recipe (docs/organs.md).
 #pragma once
 
-#include "compose.hpp"
-
+#include "organ/writing/compose.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>

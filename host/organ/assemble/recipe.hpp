@@ -6,7 +6,7 @@
 
 #include "model/pairing/pairing.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 
 #include <cstdint>
 #include <map>

@@ -4,9 +4,9 @@
 
 #include "core/text/secrets.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/extract/gguf_source.hpp"
 #include "organ/manifest/manifest.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/writing/provenance.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 
 #include "gguf/values/value.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 #include "statistics/comparison/pair_comparison.hpp"
 
 #include <cstdint>

@@ -1,7 +1,5 @@
 // Owns extracting from GGUF, and what both containers share; extract_safetensors.cpp has the other.
 #include "extraction.hpp"
-#include "gguf_source.hpp"
-#include "organ_file.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
@@ -11,6 +9,8 @@
 #include "core/process/stop.hpp"
 #include "core/text/utf8.hpp"
 #include "input/stores/open_store.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/writing/organ_file.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/chrono.h>

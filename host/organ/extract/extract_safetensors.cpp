@@ -1,12 +1,12 @@
 // Owns extracting from a safetensors model: which tensors a GGUF of one tensor can hold, and the
 // others by reference.
 #include "extraction.hpp"
-#include "organ_file.hpp"
 
 #include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
 #include "organ/graft/source_facts.hpp"
+#include "organ/writing/organ_file.hpp"
 #include "write/safetensors_writer.hpp"
 #include <vindex/error.hpp>
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "extract.hpp"
-#include "organ_file.hpp"
 
 #include "core/json/json_document.hpp"
 #include "model/selection/selection.hpp"
 #include "organ/manifest/manifest.hpp"
+#include "organ/writing/organ_file.hpp"
 #include "write/output_folder.hpp"
 #include "write/range_copy.hpp"
 

@@ -5,9 +5,9 @@
 
 #include "core/files/output_target.hpp"
 #include "core/process/parallel.hpp"
-#include "organ/assemble/compose_folder.hpp"
-#include "organ/difference/tensor_pair.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/source/tensor_pair.hpp"
+#include "organ/writing/compose_folder.hpp"
+#include "organ/writing/provenance.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

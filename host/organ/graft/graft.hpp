@@ -4,8 +4,8 @@
 
 #include "decode/element_type.hpp"
 #include "model/pairing/pairing.hpp"
-#include "organ/assemble/compose.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
+#include "organ/writing/compose.hpp"
 
 #include <cstdint>
 #include <functional>

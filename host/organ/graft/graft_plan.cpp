@@ -2,7 +2,7 @@
 #include "graft.hpp"
 
 #include "model/selection/selection.hpp"
-#include "organ/difference/tensor_pair.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

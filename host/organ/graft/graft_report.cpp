@@ -4,7 +4,7 @@
 #include "core/json/json_document.hpp"
 #include "core/text/size_text.hpp"
 #include "core/text/text_table.hpp"
-#include "organ/difference/tensor_pair.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

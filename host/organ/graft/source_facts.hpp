@@ -4,8 +4,8 @@
 #include "graft.hpp"
 
 #include "input/model_files.hpp"
-#include "organ/difference/tensor_pair.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/source/tensor_pair.hpp"
 
 namespace vindex::organ {
 

@@ -13,8 +13,8 @@
 #include "decode/element_type.hpp"
 #include "gguf/header.hpp"
 #include "gguf/key_section.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/source/organ_class.hpp"
 
 #include <array>
 #include <cstdint>

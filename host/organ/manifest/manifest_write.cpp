@@ -8,8 +8,8 @@
 #include "core/text/utf8.hpp"
 #include "gguf/values/encoded_value.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/difference/tensor_pair.hpp"
-#include "organ/extract/file_type.hpp"
+#include "organ/source/file_type.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,10 +2,11 @@
 // walk came, and the findings.
 #pragma once
 
+#include "verify.hpp"
+
 #include "core/files/byte_source.hpp"
 #include "decode/element_type.hpp"
 #include "gguf/walker.hpp"
-#include "organ/verify.hpp"
 
 #include <cstdint>
 #include <map>

@@ -3,8 +3,8 @@
 #include "model_rules.hpp"
 
 #include "core/text/text_parts.hpp"
-#include "organ/extract/file_type.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/file_type.hpp"
+#include "organ/source/organ_class.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Owns the order of a verification: files into groups, rules of each file, of each group, of
 // values.
-#include "organ/verify.hpp"
+#include "verify.hpp"
 
 #include "lint_file.hpp"
 

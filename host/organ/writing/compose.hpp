@@ -6,7 +6,7 @@
 
 #include "gguf/key_section.hpp"
 #include "gguf/writer.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "organ/source/gguf_source.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,12 @@
 // Owns what an organ file is: its name, and the keys of the GGUF of one tensor.
 #pragma once
 
+#include "compose.hpp"
+
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "gguf/key_section.hpp"
 #include "gguf/writer.hpp"
-#include "organ/assemble/compose.hpp"
 #include "organ/manifest/manifest.hpp"
 #include "write/output_folder.hpp"
 #include "write/range_copy.hpp"

@@ -1,10 +1,11 @@
 // Owns adding parents, and changing or dropping what no longer holds.
 #include "provenance.hpp"
 
+#include "organ_file.hpp"
+
 #include "gguf/values/encoded_value.hpp"
 #include "gguf/values/value.hpp"
-#include "organ/extract/file_type.hpp"
-#include "organ/extract/organ_file.hpp"
+#include "organ/source/file_type.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,9 +3,10 @@
 // gguf-py/gguf/constants.py.
 #pragma once
 
+#include "compose.hpp"
+
 #include "gguf/key_section.hpp"
-#include "organ/assemble/compose.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "organ/source/gguf_source.hpp"
 
 #include <span>
 #include <string>
