@@ -4,6 +4,7 @@
 #include "organ.hpp"
 #include "report_file.hpp"
 
+#include "organ/difference/difference_report.hpp"
 #include "organ/difference/model_difference.hpp"
 
 #include <fmt/format.h>

@@ -5,6 +5,7 @@
 #include "report_file.hpp"
 
 #include "organ/graft/graft.hpp"
+#include "organ/graft/graft_report.hpp"
 
 #include <fmt/format.h>
 

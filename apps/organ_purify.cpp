@@ -8,6 +8,7 @@
 
 #include "commands/purify/purify.hpp"
 #include "core/files/path_kind.hpp"
+#include "organ/opening/open_gguf.hpp"
 
 #include <fmt/format.h>
 

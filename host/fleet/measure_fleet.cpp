@@ -10,7 +10,7 @@
 #include "core/text/secrets.hpp"
 #include "input/model_files.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
 #include "organ/opening/organ_model.hpp"
 #include <vindex/error.hpp>
 

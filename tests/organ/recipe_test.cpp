@@ -3,6 +3,7 @@
 
 #include "organ/assemble/assemble.hpp"
 #include "organ/extract/extract.hpp"
+#include "organ/opening/open_gguf.hpp"
 #include "organ/source/gguf_source.hpp"
 #include "organ/verify/verify.hpp"
 #include "tests/support/expect_error.hpp"

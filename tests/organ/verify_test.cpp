@@ -3,6 +3,7 @@
 
 #include "organ_fixture.hpp"
 
+#include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

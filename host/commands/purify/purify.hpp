@@ -14,7 +14,6 @@
 #include "model/selection/selection.hpp"
 #include "organ/source/gguf_source.hpp"
 #include "organ/source/organ_class.hpp"
-#include "organ/writing/compose.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 // What a difference says, to people and to programs.
-#include "model_difference.hpp"
+#include "difference_report.hpp"
 
 #include "core/json/json_document.hpp"
 #include "core/text/short_names.hpp"

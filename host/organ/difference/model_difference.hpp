@@ -87,13 +87,4 @@ struct ModelDifference {
 /// those of reading.
 ModelDifference diff_models(const DiffSettings& settings);
 
-struct DiffView {
-  bool by_layer = false;  ///< rows of the summary: by block rather than by class
-  std::size_t top = 10;   ///< tensors listed, the largest relative error first
-  std::size_t width = 80;
-};
-std::string difference_text(const ModelDifference& difference, const DiffView& view);
-/// One document of schema "organ-diff/1".
-std::string difference_json(const ModelDifference& difference);
-
 }  // namespace vindex::organ

@@ -1,5 +1,5 @@
 // What the cosines of two models' matrices say of their descent.
-#include "graft.hpp"
+#include "graft_ancestry.hpp"
 
 #include <vindex/error.hpp>
 

@@ -1,5 +1,5 @@
 // Owns parsing a wish and choosing tensors, each with its refusal.
-#include "graft.hpp"
+#include "graft_plan.hpp"
 
 #include "model/selection/selection.hpp"
 #include "organ/source/tensor_pair.hpp"

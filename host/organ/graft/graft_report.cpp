@@ -1,5 +1,5 @@
 // What a graft says: findings, what is taken, what is not, for people and for programs.
-#include "graft.hpp"
+#include "graft_report.hpp"
 
 #include "core/json/json_document.hpp"
 #include "core/text/size_text.hpp"

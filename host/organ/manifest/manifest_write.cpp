@@ -1,5 +1,7 @@
 // Owns writing manifest.json: what stands in it plainly and what goes to a file beside it.
-#include "manifest.hpp"
+#include "manifest_write.hpp"
+
+#include "manifest_keys.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/reading_bounds.hpp"

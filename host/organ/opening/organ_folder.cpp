@@ -1,8 +1,11 @@
 // Owns reading a manifest into parts, with sources and organ files checked.
+#include "organ_folder.hpp"
+
 #include "core/files/path_kind.hpp"
 #include "input/gguf/gguf_set.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
 #include "organ/source/organ_source.hpp"
 #include <vindex/error.hpp>
 

@@ -1,11 +1,15 @@
 // Owns both containers' organs as stored tensors.
 #include "organ_model.hpp"
 
+#include "organ_folder.hpp"
+
 #include "core/files/path_kind.hpp"
 #include "input/local/file_source.hpp"
 #include "input/safetensors/safetensors_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
+#include "organ/source/gguf_source.hpp"
 #include "organ/source/organ_source.hpp"
 #include <vindex/error.hpp>
 

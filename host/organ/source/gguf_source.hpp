@@ -41,13 +41,6 @@ struct GgufSplit {
   ByteSource* source = nullptr;  ///< of the keys' values
 };
 
-/// How open_gguf() takes a folder of organs.
-struct OpenGgufOptions {
-  /// Organ files of another type or shape than their manifest says, and models that changed since
-  /// they were extracted by reference, are taken as they are now.
-  bool accept_changed = false;
-};
-
 struct GgufParts {
   std::string path;
   std::vector<input::Shard> files;                       ///< that bytes lie in
@@ -110,12 +103,5 @@ class GgufSource {
   GgufParts parts_;
   std::unordered_map<std::string_view, std::size_t> places_;
 };
-
-/// `path`: a GGUF file (a split stands for its set), a folder of one model, or a folder that was
-/// extracted. Errors: those of input::open_gguf_set(); for an extracted folder FormatError
-/// E-ORGAN-MANIFEST, -SCHEMA, -PATH, E-ORGAN-FILE naming an organ file that is not what the
-/// manifest says, E-ORGAN-SOURCE a model that changed since; ConfigurationError
-/// E-ORGAN-SAFETENSORS (78) for organs of a safetensors model.
-std::unique_ptr<GgufSource> open_gguf(const std::string& path, const OpenGgufOptions& options = {});
 
 }  // namespace vindex::organ

@@ -1,9 +1,6 @@
 // Owns organ files as sources: a model has more of them than a process may have files open, so each
-// is open while it is read, and a few stay open for what is read next; and opening a folder that
-// was extracted as the model it was taken from.
+// is open while it is read, and a few stay open for what is read next.
 #pragma once
-
-#include "gguf_source.hpp"
 
 #include "input/local/file_source.hpp"
 
@@ -61,19 +58,5 @@ class OrganSource final : public ByteSource {
   SourceIdentity at_opening_;
   std::shared_ptr<OpenOrgans> open_;
 };
-
-/// The one tensor, called `name`, of a GGUF organ file, whose header's digest is set. Errors:
-/// FormatError E-ORGAN-FILE for another file; those of gguf::read_header().
-gguf::Tensor only_tensor(input::Shard& file, const std::string& name);
-
-/// Adds a split of `parts` that lies in no file: its keys, held in memory. `where` names it in
-/// messages.
-GgufSplit& add_split(const gguf::KeySection& keys, const std::string& file_name,
-                     const std::string& where, GgufParts& parts);
-
-/// Errors: those of read_manifest(); ConfigurationError E-ORGAN-SAFETENSORS (78) for organs of a
-/// safetensors model; FormatError E-ORGAN-FILE naming the organ file that holds another tensor than
-/// the manifest says, E-ORGAN-SOURCE naming the file that is not what was extracted by reference.
-GgufParts parts_of_organ_folder(const std::string& path, const OpenGgufOptions& options);
 
 }  // namespace vindex::organ

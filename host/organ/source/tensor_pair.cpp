@@ -111,6 +111,18 @@ std::vector<std::uint64_t> chosen_rows(const Rows& rows, std::uint64_t most) {
 
 }  // namespace
 
+PlacedTensor placed(const GgufSource& model, std::size_t index) {
+  const OrganTensor& tensor = model.tensors().at(index);
+  return {tensor, model.files().at(tensor.file).source.get()};
+}
+
+PlacedTensor placed(const input::ModelFiles& model, const input::StoredTensor& tensor) {
+  return {{{tensor.name, tensor.type, {tensor.shape.rbegin(), tensor.shape.rend()}},
+           tensor.offset,
+           tensor.bytes},
+          model.shards.at(static_cast<std::size_t>(tensor.shard)).source.get()};
+}
+
 std::uint64_t element_count(std::span<const std::uint64_t> dimensions) {
   const auto product = checked_product(dimensions);
   expects(product.has_value(), "a tensor whose header was read");

@@ -3,8 +3,11 @@
 // or on evenly spaced rows. Tensors are seen as stored: rows of ne[0] weights.
 #pragma once
 
+#include "gguf_source.hpp"
+
 #include "backend/backend.hpp"
 #include "gguf/header.hpp"
+#include "input/model_files.hpp"
 #include "statistics/comparison/pair_comparison.hpp"
 
 #include <cstdint>
@@ -18,6 +21,10 @@ namespace vindex::organ {
 struct PlacedTensor : gguf::Tensor {
   ByteSource* source = nullptr;
 };
+
+/// A tensor where it lies: number `index` of a GGUF model; one of `model`, as GGUF would have it.
+PlacedTensor placed(const GgufSource& model, std::size_t index);
+PlacedTensor placed(const input::ModelFiles& model, const input::StoredTensor& tensor);
 
 /// Product of the dimensions; headers that were read have none that overflows.
 std::uint64_t element_count(std::span<const std::uint64_t> dimensions);

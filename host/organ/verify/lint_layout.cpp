@@ -1,5 +1,5 @@
 // Where data lie: ggml wants every tensor at the padded sum of those before it in the table.
-#include "lint_file.hpp"
+#include "lint_layout.hpp"
 
 #include "core/integers.hpp"
 #include <vindex/error.hpp>

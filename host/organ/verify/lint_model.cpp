@@ -1,5 +1,6 @@
 // Keys and tensors as a model: what a loader of the architecture asks for.
-#include "lint_file.hpp"
+#include "lint_model.hpp"
+
 #include "model_rules.hpp"
 
 #include "core/text/text_parts.hpp"

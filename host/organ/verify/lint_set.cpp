@@ -1,5 +1,5 @@
 // Files of a set: split keys, names, tensors over all of them.
-#include "lint_file.hpp"
+#include "lint_set.hpp"
 
 #include "input/gguf/gguf_set.hpp"
 #include <vindex/error.hpp>

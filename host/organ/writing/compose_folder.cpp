@@ -1,13 +1,11 @@
 // Owns the keys of a model that lies in no file, and its organs, copied or made.
 #include "compose_folder.hpp"
 
-#include "organ_file.hpp"
+#include "write_organs.hpp"
 
 #include "core/files/path_kind.hpp"
 #include "core/process/stop.hpp"
-#include "organ/extract/extraction.hpp"
-#include "organ/manifest/manifest.hpp"
-#include "organ/source/organ_source.hpp"
+#include "organ/opening/organ_folder.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // How tensors lie over files: split keys and sizes.
-#include "compose.hpp"
+#include "composition.hpp"
 
 #include <vindex/error.hpp>
 

@@ -4,6 +4,7 @@
 #include "core/integers.hpp"
 #include "decode/element_type.hpp"
 #include "input/local/positional_read.hpp"
+#include "organ/source/organ_class.hpp"
 #include "write/safetensors_writer.hpp"
 
 #include <fmt/format.h>

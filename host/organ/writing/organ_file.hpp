@@ -1,7 +1,7 @@
 // Owns what an organ file is: its name, and the keys of the GGUF of one tensor.
 #pragma once
 
-#include "compose.hpp"
+#include "composition.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"

@@ -3,7 +3,7 @@
 // gguf-py/gguf/constants.py.
 #pragma once
 
-#include "compose.hpp"
+#include "composition.hpp"
 
 #include "gguf/key_section.hpp"
 #include "organ/source/gguf_source.hpp"
