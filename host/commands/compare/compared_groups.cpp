@@ -132,7 +132,7 @@ Compared compared_now(const std::string& path, const model::Selection& selection
   const results::TableLayout layout =
       results::table_layout(description, model::ResultTable::kMatrix);
   compared.delta = layout.has(kDeltaColumns);
-  compared.subspace = static_cast<std::int64_t>(layout.chosen);
+  compared.subspace = static_cast<std::int64_t>(layout.scale_length);
   for (const results::UnpairedMatrix& matrix : description.unpaired) {
     ++(matrix.side == "a" ? compared.unpaired_a : compared.unpaired_b);
   }

@@ -53,16 +53,16 @@ Composition single_file(gguf::KeySection keys, std::vector<ComposedTensor> tenso
 Composition split_by_size(gguf::KeySection keys, std::vector<ComposedTensor> tensors,
                           std::uint64_t shard_bytes) {
   std::vector<std::size_t> counts = {0};
-  std::uint64_t held = 0;
+  std::uint64_t shard_size = 0;
   for (const ComposedTensor& tensor : tensors) {
     const std::uint64_t bytes = gguf::stored_bytes(tensor.layout);
     if (shard_bytes > 0 && counts.back() > 0 &&
-        (bytes > shard_bytes || held > shard_bytes - bytes)) {
+        (bytes > shard_bytes || shard_size > shard_bytes - bytes)) {
       counts.push_back(0);
-      held = 0;
+      shard_size = 0;
     }
     ++counts.back();
-    held += bytes;
+    shard_size += bytes;
   }
   if (counts.size() == 1) {
     return single_file(std::move(keys), std::move(tensors));

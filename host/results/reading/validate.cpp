@@ -117,7 +117,7 @@ class CellChecker final : FileChecker {
                           (row.status == MatrixStatus::kNotFinite && layout_.minor == 0);
     auto next = row.cells.begin();
     for (const CellColumn& cell : schema.cells->cells) {
-      for (std::size_t i = 0; i < cell_count(cell, layout_.chosen); ++i) {
+      for (std::size_t i = 0; i < cell_count(cell, layout_.scale_length); ++i) {
         const double value = *next++;
         require(is_within(value, cell.range),
                 fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,

@@ -20,7 +20,7 @@ namespace vindex::results {
 namespace {
 
 ShownRow shown_row(const StoredRow& row, const FileDescription& description,
-                   const std::vector<PresentArray>& arrays, std::size_t chosen, SourcePool& pool) {
+                   const std::vector<PresentArray>& arrays, std::size_t scale_length, SourcePool& pool) {
   const Schema& schema = schema_of(description.schema);
   const CellTable& table = *schema.cells;
   ShownRow out;
@@ -33,7 +33,7 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   out.other_tensor = escaped(row.other_tensor);
   out.encoding = printable(row.encoding);
   out.other_encoding = printable(row.other_encoding);
-  out.cells.resize(cell_count(table.cells, chosen), std::numeric_limits<double>::quiet_NaN());
+  out.cells.resize(cell_count(table.cells, scale_length), std::numeric_limits<double>::quiet_NaN());
   out.arrays.resize(table.arrays.size());
   for (const PresentArray& array : arrays) {
     if (array.shape.size() == 1) {
@@ -71,7 +71,7 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   shown.scales = description.scales;
   shown.optional_columns = description.optional_columns;
   const TableLayout layout = table_layout(description, model::ResultTable::kMatrix);
-  shown.chosen = layout.chosen;
+  shown.scale_length = layout.scale_length;
   for (const std::string& group : layout.groups) {
     if (std::find(shown.optional_columns.begin(), shown.optional_columns.end(), group) ==
         shown.optional_columns.end()) {
@@ -86,7 +86,7 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   const std::vector<PresentArray> arrays = present_arrays(description);
   for (const StoredRow* row : rows) {
     if (model::wants(selection, row->layer, row->block, row->role)) {
-      shown.rows.push_back(shown_row(*row, description, arrays, shown.chosen, gathered.pool()));
+      shown.rows.push_back(shown_row(*row, description, arrays, shown.scale_length, gathered.pool()));
     }
   }
   if (shown.rows.empty() && !rows.empty()) {

@@ -109,18 +109,18 @@ struct CellTable {
   std::span<const CellColumn> resume = {};  ///< what of a row only a later run needs
 };
 
-/// Cells of `column` in a row of a run that chose `chosen` values of a scale.
-constexpr std::size_t cell_count(const CellColumn& column, std::size_t chosen) {
+/// Cells of `column` in a row of a run that chose `scale_length` values of a scale.
+constexpr std::size_t cell_count(const CellColumn& column, std::size_t scale_length) {
   return column.kind == CellKind::kMethod  ? 0
-         : column.width == kAsManyAsTheRun ? chosen
+         : column.width == kAsManyAsTheRun ? scale_length
                                            : column.width;
 }
 
 /// Cells of a row of a table whose columns follow one another.
-constexpr std::size_t cell_count(std::span<const CellColumn> columns, std::size_t chosen = 0) {
+constexpr std::size_t cell_count(std::span<const CellColumn> columns, std::size_t scale_length = 0) {
   std::size_t count = 0;
   for (const CellColumn& column : columns) {
-    count += cell_count(column, chosen);
+    count += cell_count(column, scale_length);
   }
   return count;
 }
@@ -178,8 +178,8 @@ consteval std::size_t cell_in(const List& columns, std::string_view name) {
 }
 
 /// Cells of which none is known, of a table whose columns follow one another.
-inline std::vector<double> empty_cells(const CellTable& table, std::size_t chosen = 0) {
-  return std::vector<double>(cell_count(table.cells, chosen),
+inline std::vector<double> empty_cells(const CellTable& table, std::size_t scale_length = 0) {
+  return std::vector<double>(cell_count(table.cells, scale_length),
                              std::numeric_limits<double>::quiet_NaN());
 }
 

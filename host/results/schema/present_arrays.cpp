@@ -64,7 +64,7 @@ void require_fitting(const FileDescription& description, const ResultRow& row) {
   const CellTable& table = *schema.cells;
   if (!schema.has_spectra && !row.cells.empty()) {
     const TableLayout layout = table_layout(description, model::ResultTable::kMatrix);
-    expects(row.cells.size() == cell_count(table.cells, layout.chosen),
+    expects(row.cells.size() == cell_count(table.cells, layout.scale_length),
             "a row with the cells of its schema");
   }
   if (row.arrays.empty()) {

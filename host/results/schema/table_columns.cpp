@@ -5,7 +5,7 @@
 
 namespace vindex::results {
 
-Column cell_column(const CellColumn& cell, std::size_t place, std::size_t chosen) {
+Column cell_column(const CellColumn& cell, std::size_t place, std::size_t scale_length) {
   const std::string name(cell.name), long_name(cell.long_name);
   if (cell.kind == CellKind::kMethod) {
     return MemberColumn{name.c_str(), long_name.c_str(), &StoredRow::method}.column();
@@ -20,7 +20,7 @@ Column cell_column(const CellColumn& cell, std::size_t place, std::size_t chosen
           .units = std::string(cell.units),
           .missing_is_minus_one = is_flag || cell.integer,
           .scale = std::string(cell.scale),
-          .width = cell_count(cell, chosen),
+          .width = cell_count(cell, scale_length),
           .stride = cell.stride};
 }
 
@@ -34,11 +34,11 @@ std::vector<Column> table_columns(const Schema& schema, const TableLayout& layou
   std::size_t next = 0;
   for (const CellColumn& cell : schema.cells->cells) {
     const std::size_t place = cell.place == kAfterPrevious ? next : cell.place;
-    next = place + cell_count(cell, layout.chosen);
+    next = place + cell_count(cell, layout.scale_length);
     if (cell.since > layout.minor || !is_present(cell, layout.groups)) {
       continue;
     }
-    columns.push_back(cell_column(cell, place, layout.chosen));
+    columns.push_back(cell_column(cell, place, layout.scale_length));
   }
   return columns;
 }
@@ -46,7 +46,7 @@ std::vector<Column> table_columns(const Schema& schema, const TableLayout& layou
 std::size_t cells_of_row(const Schema& schema, const TableLayout& layout,
                          const std::vector<Column>& columns) {
   if (!schema.has_spectra) {
-    return cell_count(schema.cells->cells, layout.chosen);
+    return cell_count(schema.cells->cells, layout.scale_length);
   }
   std::size_t count = 0;
   const auto make_room = [&](const std::vector<Column>& list) {

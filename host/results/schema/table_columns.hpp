@@ -15,8 +15,8 @@ inline std::vector<Column> table_columns(const Schema& schema, const h5::File& f
                                          model::ResultTable table) {
   return table_columns(schema, table_layout(schema, file, table));
 }
-/// `cell` with its first number at `place`, as many as `chosen` where the run chooses.
-Column cell_column(const CellColumn& cell, std::size_t place, std::size_t chosen);
+/// `cell` with its first number at `place`, as many as `scale_length` where the run chooses.
+Column cell_column(const CellColumn& cell, std::size_t place, std::size_t scale_length);
 /// Room that a row with all of `columns` needs.
 std::size_t cells_of_row(const Schema& schema, const TableLayout& layout,
                          const std::vector<Column>& columns);

@@ -41,7 +41,7 @@ void add_structural_groups(model::ResultTable table, bool fast, TableLayout& lay
 namespace {
 
 /// How many values of a scale that the run chooses `file` has; 0: none.
-std::size_t chosen_in(const h5::File& file, const Schema& schema, const TableLayout& layout) {
+std::size_t scale_length_in(const h5::File& file, const Schema& schema, const TableLayout& layout) {
   for (const CellColumn& column : schema.cells->cells) {
     const std::string path = fmt::format("{}/{}", schema.table, column.name);
     if (column.width != kAsManyAsTheRun || !is_present(column, layout.groups) ||
@@ -87,7 +87,7 @@ TableLayout table_layout(const Schema& schema, const h5::File& file, model::Resu
   if (schema.has_spectra) {
     add_structural_groups(table, file.text_attribute("/", "mode") == "fast", layout);
   } else {
-    layout.chosen = chosen_in(file, schema, layout);
+    layout.scale_length = scale_length_in(file, schema, layout);
   }
   return layout;
 }

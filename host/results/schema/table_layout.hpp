@@ -22,7 +22,7 @@ std::int64_t minor_version(std::string_view version);
 struct TableLayout {
   /// Names of groups, and of optional columns, that are there.
   std::vector<std::string> groups = {};
-  std::size_t chosen = 0;  ///< values of the scale that the run chooses
+  std::size_t scale_length = 0;  ///< values of the scale that the run chooses
   std::int64_t minor = 0;  ///< version of the file
   bool has(std::string_view group) const;
 };
