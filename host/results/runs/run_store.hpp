@@ -1,6 +1,7 @@
 // Owns the life of a results file: parts while a run works, one published file, resume. The HDF5
 // library never sees a file system that may fill up: images are built in memory, written to a
-// temporary name, fsynced, reopened and checked, renamed, the folder fsynced.
+// temporary name, fsynced, reopened and checked, renamed, the folder fsynced
+// (docs/decisions/results-files.md).
 #pragma once
 
 #include "worker_share.hpp"

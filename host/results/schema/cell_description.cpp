@@ -2,6 +2,7 @@
 #include "cell_description.hpp"
 
 #include "present_arrays.hpp"
+#include "table_layout.hpp"
 
 #include <vindex/error.hpp>
 
@@ -14,7 +15,6 @@ namespace vindex::results {
 
 namespace {
 
-constexpr const char* kOptional = "/resume/optional_columns";
 constexpr const char* kName = "/resume/attribute_name";
 constexpr const char* kType = "/resume/attribute_type";
 constexpr const char* kValue = "/resume/attribute_value";
@@ -33,7 +33,7 @@ T number_of(const h5::File& file, const std::string& text) {
 }  // namespace
 
 void write_cell_resume(h5::File& file, const FileDescription& description) {
-  file.write_strings(kOptional, description.optional_columns);
+  file.write_strings(kOptionalColumns, description.optional_columns);
   std::vector<std::string> names, types, values;
   for (const RunAttribute& attribute : description.attributes) {
     names.push_back(attribute.name);
@@ -51,10 +51,6 @@ void write_cell_resume(h5::File& file, const FileDescription& description) {
   file.write_strings(kName, names);
   file.write_strings(kType, types);
   file.write_strings(kValue, values);
-}
-
-std::vector<std::string> optional_columns_in(const h5::File& file) {
-  return file.exists(kOptional) ? file.read_strings(kOptional) : std::vector<std::string>();
 }
 
 std::vector<RunAttribute> read_attributes(const h5::File& file) {

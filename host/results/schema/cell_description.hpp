@@ -14,7 +14,6 @@ namespace vindex::results {
 
 void write_cell_resume(h5::File& file, const FileDescription& description);
 /// None where the file has none. Errors: FormatError.
-std::vector<std::string> optional_columns_in(const h5::File& file);
 std::vector<RunAttribute> read_attributes(const h5::File& file);
 /// Optional columns, attributes and scales of `file`. Errors: FormatError, also where an array
 /// lacks one of its scales.

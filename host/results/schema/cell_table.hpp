@@ -117,7 +117,8 @@ constexpr std::size_t cell_count(const CellColumn& column, std::size_t scale_len
 }
 
 /// Cells of a row of a table whose columns follow one another.
-constexpr std::size_t cell_count(std::span<const CellColumn> columns, std::size_t scale_length = 0) {
+constexpr std::size_t cell_count(std::span<const CellColumn> columns,
+                                 std::size_t scale_length = 0) {
   std::size_t count = 0;
   for (const CellColumn& column : columns) {
     count += cell_count(column, scale_length);

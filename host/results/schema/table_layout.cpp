@@ -1,8 +1,6 @@
 // Owns reading off a description, or off a file, what a table of it has.
 #include "table_layout.hpp"
 
-#include "cell_description.hpp"
-
 #include "core/text/secrets.hpp"
 #include <vindex/error.hpp>
 
@@ -24,6 +22,11 @@ std::int64_t minor_version(std::string_view version) {
     std::from_chars(version.data() + dot + 1, version.data() + version.size(), minor);
   }
   return std::max<std::int64_t>(minor, 0);
+}
+
+std::vector<std::string> optional_columns_in(const h5::File& file) {
+  return file.exists(kOptionalColumns) ? file.read_strings(kOptionalColumns)
+                                       : std::vector<std::string>();
 }
 
 void add_structural_groups(model::ResultTable table, bool fast, TableLayout& layout) {

@@ -1,3 +1,4 @@
+// The life of a results file: parts, publishing, resume, restart, merge, and what is refused.
 #include "results/reading/results_reader.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/merge.hpp"
