@@ -1,13 +1,17 @@
-// Owns what the two halves of the HDF5 wrapper share: checking of return codes, type identifiers.
+// Owns what all calls of libhdf5 share: its lock, checking of return codes, type identifiers, text
+// attributes.
 #pragma once
 
-#include "hdf5.hpp"
+#include "handle.hpp"
+#include "types.hpp"
 
 #include <vindex/error.hpp>
 
 #include <hdf5.h>
 
+#include <cstdint>
 #include <mutex>
+#include <string>
 
 namespace vindex::results::h5 {
 
@@ -61,6 +65,8 @@ inline constexpr const char* kOtherThanDigest =
 /// The text of an open attribute; `where` names it. Errors: FormatError where it is no string.
 std::string read_text_attribute(std::int64_t attribute, const std::string& label,
                                 const std::string& where);
+void write_attribute(hid_t object, const std::string& where, const std::string& name, hid_t stored,
+                     hid_t memory, const Handle& space, const void* data);
 void write_text_attribute(hid_t object, const std::string& where, const std::string& name,
                           const std::string& value);
 /// The object at `path` of a file that is written.
@@ -68,6 +74,9 @@ Handle object_at(hid_t file, const std::string& path);
 
 Handle space_of(const Shape& shape);
 Handle scalar_space();
+
+/// Bytes that a dataset takes in the file. Throws what failed in the storage under it.
+std::uint64_t storage_size(hid_t dataset);
 
 /// In memory (native byte order).
 hid_t memory_type(Type type);
