@@ -43,34 +43,6 @@ class NoBulk final : public BulkSource {
   ArrayCell array(const StoredRow& /*row*/, std::size_t /*number*/) override { return {}; }
 };
 
-}  // namespace
-
-std::string publish_rows(const std::string& folder, const std::string& tag, std::int64_t& sequence,
-                         const FileDescription& description, std::span<const StoredRow* const> rows,
-                         BulkSource& bulk) {
-  // Columns of a row, and what HDF5 adds to a file; spectra of a part are not compressed.
-  constexpr std::uint64_t kRowBytes = 1024;
-  constexpr std::uint64_t kFileBytes = 1U << 20U;
-  MemoryStorage memory;
-  memory.expect(2 * min_bytes(rows) + rows.size() * kRowBytes + kFileBytes);
-  write_results(memory, "a part", FileExtent::kPart, description, rows, bulk);
-  const std::string digest = part_digest(memory.bytes());
-  std::string path = fmt::format("{}/part-{}-{:06}-{}.h5", folder, tag, sequence, digest);
-  publish_image(path, memory, digest);
-  ++sequence;
-  return path;
-}
-
-void publish_run(const std::string& folder, const std::string& tag,
-                 const FileDescription& description, std::span<const StoredRow* const> rows) {
-  NoBulk none;
-  MemoryStorage memory;
-  write_results(memory, "a run description", FileExtent::kDescription, description, rows, none);
-  publish_image(folder + "/run-" + tag + ".h5", memory, part_digest(memory.bytes()));
-}
-
-namespace {
-
 /// Rows that make no valid file came from one that is not valid, or this program made them so.
 void blame_sources(const SourcePool& pool) {
   for (const std::string& path : pool.paths()) {
@@ -109,6 +81,30 @@ void write_valid(const AtomicFile& file, const FileDescription& description,
 }
 
 }  // namespace
+
+std::string publish_rows(const std::string& folder, const std::string& tag, std::int64_t& sequence,
+                         const FileDescription& description, std::span<const StoredRow* const> rows,
+                         BulkSource& bulk) {
+  // Columns of a row, and what HDF5 adds to a file; spectra of a part are not compressed.
+  constexpr std::uint64_t kRowBytes = 1024;
+  constexpr std::uint64_t kFileBytes = 1U << 20U;
+  MemoryStorage memory;
+  memory.expect(2 * min_bytes(rows) + rows.size() * kRowBytes + kFileBytes);
+  write_results(memory, "a part", FileExtent::kPart, description, rows, bulk);
+  const std::string digest = part_digest(memory.bytes());
+  std::string path = fmt::format("{}/part-{}-{:06}-{}.h5", folder, tag, sequence, digest);
+  publish_image(path, memory, digest);
+  ++sequence;
+  return path;
+}
+
+void publish_run(const std::string& folder, const std::string& tag,
+                 const FileDescription& description, std::span<const StoredRow* const> rows) {
+  NoBulk none;
+  MemoryStorage memory;
+  write_results(memory, "a run description", FileExtent::kDescription, description, rows, none);
+  publish_image(folder + "/run-" + tag + ".h5", memory, part_digest(memory.bytes()));
+}
 
 void publish_results(const std::string& path, const FileDescription& description,
                      std::span<const StoredRow* const> rows, SourcePool& pool) {

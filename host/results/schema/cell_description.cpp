@@ -4,11 +4,12 @@
 #include "present_arrays.hpp"
 #include "table_layout.hpp"
 
+#include "core/text/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <optional>
 #include <utility>
 
 namespace vindex::results {
@@ -21,13 +22,12 @@ constexpr const char* kValue = "/resume/attribute_value";
 
 template <typename T>
 T number_of(const h5::File& file, const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  const std::optional<T> value = whole_number<T>(text);
+  if (!value) {
     throw FormatError("E-RESULTS-SCHEMA", printable(file.label() + " " + kValue),
                       "'" + printable(text) + "' is not a number");
   }
-  return value;
+  return *value;
 }
 
 }  // namespace
