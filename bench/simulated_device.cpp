@@ -4,8 +4,8 @@
 #include "simulated_cores.hpp"
 
 #include "kernels/decode/upload_turns.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 #include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 

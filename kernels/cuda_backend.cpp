@@ -2,7 +2,7 @@
 
 #include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>

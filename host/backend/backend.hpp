@@ -7,7 +7,7 @@
 #include "sign_flip_draws.hpp"
 
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // subspaces are all of this form.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstdint>
 #include <span>

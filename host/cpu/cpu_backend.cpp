@@ -4,8 +4,6 @@
 #include "cpu_backend.hpp"
 
 #include "cpu_info.hpp"
-#include "cpu_routes.hpp"
-#include "workspace.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
@@ -13,8 +11,10 @@
 #include "cpu/gram/tile_product.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
+#include "cpu/route/gram_route.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include "decode/decode_matrix.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include <vindex/error.hpp>
 
 #include <string>

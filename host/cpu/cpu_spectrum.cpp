@@ -1,10 +1,9 @@
-#include "cpu_routes.hpp"
-#include "cpu_tiles.hpp"
-
 #include "backend/backend.hpp"
+#include "cpu/route/gram_route.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 #include "statistics/null/sign_flip_null.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <optional>
 #include <utility>

@@ -3,9 +3,9 @@
 #include "decode_matrix.hpp"
 
 #include "encoding_table.hpp"
-#include "visit_encoding.hpp"
 
 #include "core/integers.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

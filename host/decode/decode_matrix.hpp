@@ -4,7 +4,7 @@
 // level is chosen at run time, and all levels give the same bits.
 #pragma once
 
-#include "encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,11 @@
 // Owns the shape of the host's table of decodable formats: one row per decoder of AllDecoders
-// (decode/visit_encoding.hpp), with its loops per SIMD level. Encoders are apart
+// (decode/formats/visit_encoding.hpp), with its loops per SIMD level. Encoders are apart
 // (decode/encode/encode.hpp): few formats are written.
 #pragma once
 
 #include "decode_matrix.hpp"
-#include "decode_view.hpp"
+
+#include "decode/formats/decode_view.hpp"
 
 #include <array>
 #include <cstddef>

@@ -30,7 +30,7 @@
 #pragma once
 
 #include "core/files/byte_source.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/values/value_type.hpp"
 #include <vindex/error.hpp>
 

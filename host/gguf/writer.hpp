@@ -7,7 +7,7 @@
 #include "key_section.hpp"
 
 #include "core/files/atomic_file.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <atomic>
 #include <cstddef>

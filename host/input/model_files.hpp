@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/json/json.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
 #include "input/local/file_source.hpp"
 #include <vindex/error.hpp>

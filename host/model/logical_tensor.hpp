@@ -2,7 +2,7 @@
 // across shards), and what one logical weight they make.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "input/model_files.hpp"
 #include "model/config/model_config.hpp"
 

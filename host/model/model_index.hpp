@@ -4,7 +4,7 @@
 // over keys.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "input/model_files.hpp"
 #include <vindex/error.hpp>
 

@@ -2,7 +2,7 @@
 // that can be written, and plausible codes in those that can only be read.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>

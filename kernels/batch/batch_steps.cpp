@@ -1,4 +1,4 @@
-// The steps that statistics/spectrum/judgement.hpp asks for, in turn, for a batch and for draws of
+// The steps that statistics/judgement/judgement.hpp asks for, in turn, for a batch and for draws of
 // its signs.
 #include "batch_solver.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "core/process/stop.hpp"
 #include "kernels/device/range.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

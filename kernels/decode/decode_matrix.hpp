@@ -6,8 +6,8 @@
 #pragma once
 
 #include "decode/decode_matrix.hpp"
-#include "decode/decode_view.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/device/handles.hpp"
 
 #include <cuda_runtime.h>

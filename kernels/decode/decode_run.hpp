@@ -4,7 +4,7 @@
 // the memory that a weight takes.
 #pragma once
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/gram/gram_sources.hpp"
 
 #include <cuda_runtime.h>

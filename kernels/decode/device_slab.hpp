@@ -3,7 +3,7 @@
 // ordered on a stream and do not synchronise; host bytes stay until it was waited for.
 #pragma once
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/device/handles.hpp"
 
 #include <array>

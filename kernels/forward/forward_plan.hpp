@@ -2,7 +2,7 @@
 // the arrays of each. Pure: no device is touched.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "kernels/device/handles.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // memory, in every orientation, also of encodings that are cut at blocks only.
 #include "backend/derived_input.hpp"
 #include "decode/encode/encode.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <gtest/gtest.h>
 

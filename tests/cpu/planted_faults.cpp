@@ -3,7 +3,7 @@
 #include "blas/steps/steps.hpp"
 #include "core/philox.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <algorithm>
 #include <cstddef>

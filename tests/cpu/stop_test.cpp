@@ -9,7 +9,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/forward/cpu_forward.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <gtest/gtest.h>
 

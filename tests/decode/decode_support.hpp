@@ -5,7 +5,7 @@
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
 #include "decode/encoding_table.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // The effective rank that products of Gaussians have, beside draws of them.
 #include "commands/token_tables/token_covariance.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "statistics/activations/activation_statistics.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "decode_case.hpp"
 
 #include "decode/decode_matrix.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include <vindex/error.hpp>
 
 #include <cmath>

@@ -2,7 +2,7 @@
 // memory at a time, and what that takes. Pure.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "model/experts/expert_groups.hpp"
 #include "model/model_index.hpp"
 

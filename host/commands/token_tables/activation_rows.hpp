@@ -2,7 +2,7 @@
 // pooled by prompt. What a prompt's permutation or a layer larger than memory needs.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/source_watch.hpp"
 #include "model/dump.hpp"
 

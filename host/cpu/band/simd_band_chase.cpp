@@ -18,7 +18,7 @@
 #include "core/integers.hpp"
 #include "core/negligible.hpp"
 #include "core/process/stop.hpp"
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -17,7 +17,7 @@
 #include "simd_band_reduction.hpp"
 
 #include "core/negligible.hpp"
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "core/integers.hpp"
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstdint>
 #include <span>

@@ -8,7 +8,7 @@
 
 #include "simd_band_reduction.hpp"
 
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 
 #include <cstdint>
 

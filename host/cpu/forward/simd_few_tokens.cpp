@@ -1,6 +1,6 @@
 #include "simd_few_tokens.hpp"
 
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 
 #include <algorithm>
 

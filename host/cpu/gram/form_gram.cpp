@@ -6,8 +6,8 @@
 #include "split_gram.hpp"
 
 #include "core/integers.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/route/gram_route.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 
 #include <algorithm>
 #include <cmath>

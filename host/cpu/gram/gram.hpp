@@ -7,7 +7,7 @@
 // n p.
 #pragma once
 
-#include "cpu/cpu_tiles.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
 
 #include <cstdint>
 #include <span>

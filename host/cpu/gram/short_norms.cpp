@@ -4,7 +4,7 @@
 // fusing them with the squares changes nothing.
 #include "gram.hpp"
 
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstring>
 

@@ -7,8 +7,8 @@
 // Missing rows and columns are zero.
 #pragma once
 
-#include "cpu/simd_level.hpp"
-#include "decode/encoding.hpp"
+#include "cpu/simd/simd_level.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backend/inner_products.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -9,8 +9,8 @@
 
 namespace vindex::cpu {
 
-/// How singular values are looked for first; what follows is statistics/spectrum/judgement.hpp's to
-/// say.
+/// How singular values are looked for first; what follows is statistics/judgement/judgement.hpp's
+/// to say.
 enum class SvdRoute : std::uint8_t {
   kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it
   kGram64,     ///< the same in float64

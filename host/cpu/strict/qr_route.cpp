@@ -2,10 +2,10 @@
 #include "strict_qr.hpp"
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/route/gram_route.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -12,19 +12,19 @@
 // while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
 // a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
 // decision 39). Why the values are exact although the vectors are only good to float32 stands in
-// cpu_routes.hpp, and the bounds of their errors in statistics/spectrum/judgement.hpp.
+// cpu_routes.hpp, and the bounds of their errors in statistics/judgement/judgement.hpp.
 #include "tail_steps.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/route/gram_route.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -15,9 +15,9 @@
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/top/projection.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

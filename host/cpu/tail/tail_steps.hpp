@@ -6,9 +6,9 @@
 #pragma once
 
 #include "cpu/band/simd_band_reduction.hpp"
-#include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <span>

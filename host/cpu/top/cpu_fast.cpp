@@ -6,11 +6,11 @@
 #include "projection.hpp"
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_routes.hpp"
 #include "cpu/gram/gram.hpp"
-#include "cpu/stopwatch.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "cpu/route/gram_route.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>

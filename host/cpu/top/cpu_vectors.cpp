@@ -11,8 +11,8 @@
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/route/gram_route.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include "statistics/spectrum/singular_triplets.hpp"
 #include <vindex/error.hpp>
 

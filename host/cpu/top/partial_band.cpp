@@ -8,7 +8,7 @@
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

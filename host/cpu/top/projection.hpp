@@ -4,16 +4,16 @@
 //
 // Also owns the matrices of the certified bounds of `fast` mode on the CPU: one Cholesky
 // factorisation, and small eigenvalue problems. The proof stands in
-// statistics/spectrum/spectrum_bounds.hpp.
+// statistics/judgement/spectrum_bounds.hpp.
 //
 // Also owns the pass that multiplies the weights and their transpose with the columns of a basis,
 // in float64 and piece by piece.
 #pragma once
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -5,7 +5,7 @@
 // I for many shifts x at once.
 #pragma once
 
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstdint>
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/band/simd_band_reduction.hpp"
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,7 +12,7 @@
 //                    for the unrounded scale, so some of ours are others, each nearer to its weight
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstdint>
 #include <optional>

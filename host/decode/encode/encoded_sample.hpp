@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/integers.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "decode/encoding_table.hpp"
 
 #include <algorithm>

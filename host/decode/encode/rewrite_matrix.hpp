@@ -11,7 +11,7 @@
 // farther from the new weights than if it had been left alone.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>

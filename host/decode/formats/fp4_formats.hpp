@@ -16,9 +16,8 @@
 // tensors), src/llama-model.cpp (the `.scale` tensors).
 #pragma once
 
+#include "decode_view.hpp"
 #include "scaled_formats.hpp"
-
-#include "decode/decode_view.hpp"
 
 namespace vindex::decode {
 

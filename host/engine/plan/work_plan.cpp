@@ -2,8 +2,8 @@
 #include "work_plan.hpp"
 
 #include "input/bulk/bulk_reader.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include "statistics/null/sign_flip_null.hpp"
-#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -6,7 +6,7 @@
 
 #include "core/digest.hpp"
 #include "core/process/stop.hpp"
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

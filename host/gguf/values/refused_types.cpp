@@ -1,7 +1,7 @@
 // Owns those names and what is said of each.
 #include "refused_types.hpp"
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 // files or still in the source.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
 #include "gguf/key_section.hpp"
 #include "gguf/writer.hpp"

@@ -2,7 +2,7 @@
 // names, which come from the donor with their bytes as they are.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "model/pairing/pairing.hpp"
 #include "organ/assemble/compose.hpp"
 #include "organ/extract/organ_class.hpp"

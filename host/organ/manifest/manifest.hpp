@@ -10,7 +10,7 @@
 
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
 #include "gguf/key_section.hpp"
 #include "organ/extract/gguf_source.hpp"

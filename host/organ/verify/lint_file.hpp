@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/files/byte_source.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/walker.hpp"
 #include "organ/verify.hpp"
 

@@ -14,7 +14,7 @@
 // times a chi-squared variable of E-1 degrees over its degrees.
 #include "expert_nulls.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

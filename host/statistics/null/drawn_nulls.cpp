@@ -14,8 +14,8 @@
 #include "drawn_nulls.hpp"
 
 #include "bidiagonal_draws.hpp"
-#include "random_draws.hpp"
 
+#include "statistics/samples/random_draws.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

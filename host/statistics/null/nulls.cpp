@@ -19,9 +19,9 @@
 // that the two agree to the digits in docs/nulls.md, and one spectrum makes all nulls agree with
 // each other.
 #include "drawn_nulls.hpp"
-#include "noise_spectrum.hpp"
 
 #include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 #include "statistics/spectrum/spectral_theta.hpp"
 #include <vindex/error.hpp>
 

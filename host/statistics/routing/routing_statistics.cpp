@@ -1,7 +1,7 @@
 #include "routing_statistics.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

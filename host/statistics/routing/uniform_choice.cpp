@@ -10,7 +10,7 @@
 // always so: which pairs meet is lost in it.
 #include "uniform_choice.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

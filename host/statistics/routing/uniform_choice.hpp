@@ -11,7 +11,7 @@
 #include "routing_statistics.hpp"
 
 #include "core/philox.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "robust_scale.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "random_draws.hpp"
+
 #include "statistics/spectrum/metrics.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 

@@ -14,10 +14,10 @@
 #include "spectral_theta.hpp"
 
 #include "noise_edge.hpp"
+#include "noise_spectrum.hpp"
 
 #include "core/constants.hpp"
 #include "statistics/null/drawn_nulls.hpp"
-#include "statistics/null/noise_spectrum.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

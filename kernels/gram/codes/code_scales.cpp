@@ -1,6 +1,6 @@
 #include "code_scales.hpp"
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 
 #include <cmath>
 #include <cstring>

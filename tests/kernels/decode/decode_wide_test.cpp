@@ -2,7 +2,7 @@
 #include "kernels/decode/decode_wide.hpp"
 
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "decode/decode_matrix.hpp"
-#include "decode/decode_view.hpp"
 #include "decode/encode/encode.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/gram/gram_batch.hpp"
 #include "kernels/route/wrong_entries.hpp"
 #include "tests/kernels/kernel_fixture.hpp"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/tridiagonal/two_stage.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include "tests/kernels/band/law_bands.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 

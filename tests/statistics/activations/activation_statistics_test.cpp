@@ -1,7 +1,7 @@
 // Statistics of activations by hand, and their nulls beside draws.
 #include "statistics/activations/activation_statistics.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

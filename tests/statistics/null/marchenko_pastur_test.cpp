@@ -1,4 +1,4 @@
-#include "statistics/null/noise_spectrum.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

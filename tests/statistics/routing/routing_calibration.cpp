@@ -1,7 +1,7 @@
 #include "routing_calibration.hpp"
 
-#include "statistics/null/random_draws.hpp"
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,10 +3,10 @@
 #include "routing_calibration.hpp"
 #include "routing_draws.hpp"
 
-#include "statistics/null/random_draws.hpp"
 #include "statistics/routing/lift_maxima.hpp"
 #include "statistics/routing/routing_statistics.hpp"
 #include "statistics/routing/uniform_choice.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

@@ -1,6 +1,6 @@
 #include "sample_laws.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include "statistics/samples/student.hpp"
 #include "statistics/spectrum/metrics.hpp"
 

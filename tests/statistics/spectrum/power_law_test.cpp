@@ -1,6 +1,6 @@
 #include "statistics/spectrum/power_law.hpp"
 
-#include "statistics/null/noise_spectrum.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/run/opening.hpp"
 #include "input/local/file_source.hpp"
 #include "results/reading/results_reader.hpp"

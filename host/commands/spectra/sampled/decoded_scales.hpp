@@ -2,7 +2,7 @@
 // thousand at a time and added where they stand in storage order.
 #pragma once
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "statistics/scales/scale_sums.hpp"
 
 #include <cstdint>

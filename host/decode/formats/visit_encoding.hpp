@@ -5,18 +5,18 @@
 //   visit_encoding(encoding, [&]<typename Decoder>(Decoder) { kernel<Decoder><<<...>>>(view); });
 #pragma once
 
-#include "decode/formats/flat_codes.hpp"
-#include "decode/formats/four_bit_blocks.hpp"
-#include "decode/formats/fp4_formats.hpp"
-#include "decode/formats/iq1_blocks.hpp"
-#include "decode/formats/iq2_blocks.hpp"
-#include "decode/formats/iq3_blocks.hpp"
-#include "decode/formats/k_blocks.hpp"
-#include "decode/formats/packed_int.hpp"
-#include "decode/formats/scaled_formats.hpp"
-#include "decode/formats/simple_blocks.hpp"
-#include "decode/formats/ternary_blocks.hpp"
-#include "decode/formats/transposed_codes.hpp"
+#include "flat_codes.hpp"
+#include "four_bit_blocks.hpp"
+#include "fp4_formats.hpp"
+#include "iq1_blocks.hpp"
+#include "iq2_blocks.hpp"
+#include "iq3_blocks.hpp"
+#include "k_blocks.hpp"
+#include "packed_int.hpp"
+#include "scaled_formats.hpp"
+#include "simple_blocks.hpp"
+#include "ternary_blocks.hpp"
+#include "transposed_codes.hpp"
 
 namespace vindex::decode {
 

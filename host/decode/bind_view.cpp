@@ -1,8 +1,7 @@
 // Owns the checks in front of the decoders: which companions a scheme needs, how many elements of
 // them, and that group indices name groups.
-#include "decode_view.hpp"
-
 #include "core/integers.hpp"
+#include "decode/formats/decode_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,10 +4,9 @@
 // by the matrix, one bit per weight.
 #pragma once
 
-#include "workspace.hpp"
-
 #include "backend/backend.hpp"
 #include "cpu/plan/svd_plan.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,9 +1,9 @@
 // Sums over a spectrum refute errors that are too small, and none that hold.
-#include "statistics/spectrum/spectrum_checks.hpp"
+#include "statistics/judgement/spectrum_checks.hpp"
 
 #include "judged_findings.hpp"
 
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <gtest/gtest.h>
 

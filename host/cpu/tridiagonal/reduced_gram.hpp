@@ -2,10 +2,11 @@
 // orthogonal factor that leads from the Gram matrix to it, in the precisions of the reduction.
 #pragma once
 
+#include "simd_tridiagonal.hpp"
+
 #include "cpu/band/simd_band_reduction.hpp"
-#include "cpu/cpu_tiles.hpp"
-#include "cpu/tridiagonal/simd_tridiagonal.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -9,15 +9,13 @@
 // takes 4 n p^2 - 4/3 p^3 and spends half of that on products with vectors, bound by memory. The
 // price of a Gram is known: rounding E of G moves s_i^2 by at most |E| (Weyl), so s_i by |E| / (2
 // s_i), which is half of eps (s_1 / s_i)^2 relative to it. What that leaves of each value is
-// modelled in statistics/spectrum/spectrum_error.hpp from the norms that by_gram() collects, and
-// statistics/spectrum/judgement.hpp says where it is too little and which step follows. by_qr()
+// modelled in statistics/judgement/spectrum_error.hpp from the norms that by_gram() collects, and
+// statistics/judgement/judgement.hpp says where it is too little and which step follows. by_qr()
 // (strict/qr_route.cpp) never squares, so its error is eps64 s_1 for any condition.
 //
 // Sources: LAPACK syrk, sytrd, sterf, tpqrt, gebrd, bdsqr; QR before the bidiagonal form is Chan,
 // "An improved algorithm for computing the singular value decomposition" (1982).
-#include "cpu_routes.hpp"
-
-#include "stopwatch.hpp"
+#include "gram_route.hpp"
 
 #include "backend/backend.hpp"
 #include "core/integers.hpp"
@@ -27,8 +25,9 @@
 #include "cpu/top/partial_band.hpp"
 #include "cpu/tridiagonal/reduce_gram.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "reduced_gram.hpp"
 
 #include "core/integers.hpp"
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <algorithm>
 #include <span>

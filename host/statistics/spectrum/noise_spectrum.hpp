@@ -4,7 +4,7 @@
 // With x = 1 + g - 2 sqrt(g) cos(theta), theta in [0, pi] (x = a + (b-a) sin^2(theta/2)), both edge
 // singularities vanish: density(x) dx = (2/pi) sin^2(theta) / x dtheta, which integrates to a sum
 // of two arctangents: cumulative and quantile need no quadrature. Source of the law: Marchenko and
-// Pastur 1967; the integral is derived in host/statistics/null/noise_spectrum.cpp and checked
+// Pastur 1967; the integral is derived in host/statistics/spectrum/noise_spectrum.cpp and checked
 // against quadrature in the tests.
 //
 // Also owns the mean spectrum of noise: where the eigenvalues of a matrix of independent Gaussian

@@ -2,9 +2,8 @@
 // what makes an encoding decodable.
 #include "encoding.hpp"
 
-#include "encoding_table.hpp"
-#include "format_rows.hpp"
-
+#include "decode/encoding_table.hpp"
+#include "decode/format_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

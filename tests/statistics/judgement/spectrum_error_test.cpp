@@ -1,6 +1,6 @@
 // The error that a spectrum through a Gram answers for: by hand, and against perturbed matrices
 // whose spectra LAPACK finds in float64.
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // The judgement that back ends share, branch by branch and by hand: what a finding becomes in a
 // report, what comes next, what `fast` keeps.
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include "judged_findings.hpp"
 
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,13 +15,13 @@
 //   kQr       never
 //
 // A value is known too badly where the error that its route answers for
-// (statistics/spectrum/spectrum_error.hpp) exceeds what the metrics contract promises, or leaves
+// (statistics/judgement/spectrum_error.hpp) exceeds what the metrics contract promises, or leaves
 // open what it says must be decided. kTail finds the smallest values again, where they are few
 // enough for the back end and all others good. kGram32 goes to kQr at once where its products were
 // formed in float64 as those of kGram64 are, and more values than kTail takes on are seen to lie
 // below all that a float64 Gram resolves: kGram64 would find the same again, and go there.
 //
-// A check that refutes the errors stated (statistics/spectrum/spectrum_checks.hpp) is a doubt of
+// A check that refutes the errors stated (statistics/judgement/spectrum_checks.hpp) is a doubt of
 // every value, in every mode. Where nothing takes over, behind kQr and with --no-escalate, the
 // report says so, and answers for no more than the norm of the matrix.
 //

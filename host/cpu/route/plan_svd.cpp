@@ -1,15 +1,15 @@
-#include "svd_plan.hpp"
+#include "gram_route.hpp"
 
 #include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "cpu/cpu_routes.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/gram/split_gram.hpp"
+#include "cpu/plan/svd_plan.hpp"
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -15,9 +15,9 @@
 // All give the same bits.
 #pragma once
 
-#include "encoding.hpp"
+#include "float_formats.hpp"
 
-#include "decode/formats/float_formats.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <limits>
 #include <type_traits>

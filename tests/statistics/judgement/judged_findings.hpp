@@ -1,7 +1,7 @@
 // Owns findings and situations by hand, for tests of the judgement.
 #pragma once
 
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -11,9 +11,8 @@
 // second.
 #include "spectrum_bounds.hpp"
 
-#include "metrics.hpp"
-
 #include "core/constants.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

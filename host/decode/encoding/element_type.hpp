@@ -1,6 +1,6 @@
 // Owns the table of stored element types: what the bytes of ONE stored tensor are, under both
 // containers. How a weight is put together from several stored tensors (codes, scales, zero points)
-// is decode/encoding.hpp.
+// is decode/encoding/encoding.hpp.
 #pragma once
 
 #include <cstdint>

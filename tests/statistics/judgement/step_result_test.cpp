@@ -1,7 +1,7 @@
 // What back ends share around the judgement, by hand: eigenvalues to singular values, the tail of a
 // spectrum, what sign flips and vectors begin with, what is refused, what makes a batch.
+#include "statistics/judgement/judgement.hpp"
 #include "statistics/null/sign_flip_null.hpp"
-#include "statistics/spectrum/judgement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ double strict_error(std::int64_t p, double largest) {
 
 /// Whether value `i`, s known to within `error`, is known as well as the contract promises.
 /// Relative promises are of what occurs, half of what is answered for
-/// (statistics/spectrum/spectrum_error.hpp).
+/// (statistics/judgement/spectrum_error.hpp).
 bool is_known(std::size_t i, double s, double error, double largest, bool is_modest,
               const StepContext& situation) {
   const double strict = strict_error(situation.p(), largest);

@@ -1,7 +1,7 @@
 // When the judgement wants the smallest values again, and when it takes them.
 #include "judged_findings.hpp"
 
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,9 @@
 #include "cpu_tiles.hpp"
 
-#include "stopwatch.hpp"
-
 #include "backend/backend.hpp"
 #include "core/philox.hpp"
 #include "core/process/stop.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include "decode/decode_matrix.hpp"
 
 #include <algorithm>

@@ -16,13 +16,12 @@
 // x - (G + E)^-1 r is better by a factor |E| over that distance.
 #pragma once
 
-#include "cpu_tiles.hpp"
-#include "workspace.hpp"
-
 #include "backend/backend.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/tail/reduced_gram.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/tridiagonal/reduced_gram.hpp"
+#include "cpu/workspace/workspace.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Which values of a spectrum a tail replaces, and what error each of them answers for, by hand.
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <gtest/gtest.h>
 
