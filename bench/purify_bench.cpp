@@ -9,7 +9,7 @@
 #include "apps/arithmetic_environment.hpp"
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "engine/run/version.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "throughput/report.hpp"

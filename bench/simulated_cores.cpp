@@ -3,6 +3,7 @@
 
 #include "commands/spectra/spectrum_job.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "engine/run/description_parts.hpp"
 #include "engine/run/job_runner.hpp"

@@ -1,5 +1,8 @@
 #include "cuda_backend.hpp"
 
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
 #include "statistics/judgement/judgement.hpp"

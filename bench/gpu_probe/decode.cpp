@@ -2,6 +2,7 @@
 // run. Bytes are those read (codes and what stands beside them) and those written (float32).
 #include "probe.hpp"
 
+#include "decode/bind_view.hpp"
 #include "decode/encode/encoded_sample.hpp"
 #include "decode/formats/decode_view.hpp"
 #include "kernels/decode/decode_matrix.hpp"

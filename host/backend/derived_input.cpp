@@ -6,6 +6,8 @@
 
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include <vindex/error.hpp>
 

@@ -1,6 +1,9 @@
-// Owns the checks in front of the decoders: which companions a scheme needs, how many elements of
-// them, and that group indices name groups.
+#include "bind_view.hpp"
+
+#include "encoding_table.hpp"
+
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "decode/formats/decode_view.hpp"
 #include <vindex/error.hpp>
 

@@ -4,7 +4,7 @@
 #include "blas/blas_library.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "input/stores/remote_environment.hpp"
 #include "results/tables/result_row.hpp"
 #include "statistics/spectrum/metrics.hpp"

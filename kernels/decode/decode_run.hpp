@@ -3,7 +3,6 @@
 // scale they share is found once and without 64-bit divisions, of which one alone costs as much as
 // the memory that a weight takes.
 #pragma once
-
 #include "decode/formats/decode_view.hpp"
 #include "kernels/gram/gram_sources.hpp"
 

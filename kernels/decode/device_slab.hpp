@@ -2,7 +2,6 @@
 // without what lies between, its companions, and the view that decoders there read. Copies are
 // ordered on a stream and do not synchronise; host bytes stay until it was waited for.
 #pragma once
-
 #include "decode/formats/decode_view.hpp"
 #include "kernels/device/handles.hpp"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/philox.hpp"
-#include "decode/decode_matrix.hpp"
 #include "decode/formats/decode_view.hpp"
 #include "kernels/band/band_layout.hpp"
 #include "kernels/device/check.hpp"

@@ -7,6 +7,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/route/gram_route.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

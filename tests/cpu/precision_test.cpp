@@ -7,7 +7,7 @@
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/route/gram_route.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

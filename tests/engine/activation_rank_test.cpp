@@ -1,7 +1,7 @@
 // The effective rank that products of Gaussians have, beside draws of them.
 #include "commands/token_tables/token_covariance.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "statistics/activations/activation_statistics.hpp"
 #include "statistics/samples/random_draws.hpp"
 #include "statistics/spectrum/metrics.hpp"

@@ -3,7 +3,7 @@
 #include "token_covariance.hpp"
 
 #include "cpu/tridiagonal/symmetric_eigenvalues.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "statistics/activations/activation_statistics.hpp"
 #include <vindex/error.hpp>
 

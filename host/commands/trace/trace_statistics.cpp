@@ -6,6 +6,7 @@
 #include "commands/trace/output/trace_dump.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "engine/run/job.hpp"
 #include "model/dump.hpp"

@@ -13,6 +13,7 @@
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "cpu/workspace/workspace.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include "core/integers.hpp"
 #include "cpu/route/gram_route.hpp"
 #include "cpu/workspace/stopwatch.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "cpu/simd/simd_level.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <cstddef>
 #include <cstdint>

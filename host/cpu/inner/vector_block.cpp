@@ -6,6 +6,8 @@
 
 #include "core/process/parallel.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

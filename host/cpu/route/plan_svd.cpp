@@ -10,6 +10,7 @@
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace/workspace.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,6 +5,8 @@
 #include "core/process/stop.hpp"
 #include "cpu/workspace/stopwatch.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/moments.hpp"
 
 #include <algorithm>
 #include <cmath>

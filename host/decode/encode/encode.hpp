@@ -11,7 +11,7 @@
 //                    quantize_row_*_ref (host/decode/encode/encode_blocks.cpp); ggml's codes are
 //                    for the unrounded scale, so some of ours are others, each nearer to its weight
 #pragma once
-
+#include "decode/encoding/code_layout.hpp"
 #include "decode/encoding/encoding.hpp"
 
 #include <cstdint>

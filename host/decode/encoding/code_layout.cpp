@@ -1,5 +1,5 @@
-// Owns where codes lie: sizes of rows and matrices, the cutting of views, and the bytes that a view
-// needs. Everything that depends on how a scheme packs its codes is here.
+#include "code_layout.hpp"
+
 #include "encoding.hpp"
 
 #include "core/integers.hpp"

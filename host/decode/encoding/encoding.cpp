@@ -1,25 +1,11 @@
-// Owns the names of encodings, the table of decodable formats, put together from its lists, and
-// what makes an encoding decodable.
+// Owns the names of encodings.
 #include "encoding.hpp"
 
-#include "decode/encoding_table.hpp"
-#include "decode/format_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
-#include <vector>
-
 namespace vindex::decode {
-
-const Companion* EncodedMatrix::companion(CompanionRole role) const {
-  for (std::int32_t i = 0; i < companion_count; ++i) {
-    if (companions[static_cast<std::size_t>(i)].role == role) {
-      return &companions[static_cast<std::size_t>(i)];
-    }
-  }
-  return nullptr;
-}
 
 Encoding plain_encoding(ElementType type) {
   Encoding encoding;
@@ -61,41 +47,9 @@ Encoding packed_int_encoding(std::int32_t bits, std::int32_t group) {
   return encoding;
 }
 
-bool is_decodable(const Encoding& encoding) { return find_format(encoding) != nullptr; }
-
 const Encoding& float32_encoding() {
   static const Encoding encoding = plain_encoding(ElementType::kF32);
   return encoding;
-}
-
-EncodedMatrix float32_view(const float* values, std::int64_t rows, std::int64_t cols) {
-  EncodedMatrix view;
-  view.encoding = &float32_encoding();
-  view.rows = rows;
-  view.cols = cols;
-  view.codes = reinterpret_cast<const std::byte*>(values);
-  view.row_stride_bytes = cols * static_cast<std::int64_t>(sizeof(float));
-  return view;
-}
-
-std::span<const FormatRow> format_rows() {
-  static const std::vector<FormatRow> kRows = [] {
-    std::vector<FormatRow> rows;
-    for (const auto part : {plain_rows(), ggml_rows(), scheme_rows()}) {
-      rows.insert(rows.end(), part.begin(), part.end());
-    }
-    return rows;
-  }();
-  return kRows;
-}
-
-const FormatRow* find_format(const Encoding& encoding) {
-  for (const FormatRow& row : format_rows()) {
-    if (row.scheme == encoding.scheme && row.type == encoding.type && row.bits == encoding.bits) {
-      return &row;
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace vindex::decode

@@ -17,6 +17,7 @@
 
 #include "float_formats.hpp"
 
+#include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 
 #include <limits>
@@ -61,14 +62,6 @@ VINDEX_HD constexpr std::size_t role_index(CompanionRole role) {
 VINDEX_HD inline const std::uint8_t* companion(const DecodeView& view, CompanionRole role) {
   return view.companions[role_index(role)];
 }
-
-/// The flat view of `matrix`. Errors: expects() where a companion is missing or too small for the
-/// view, or the encoding is not decodable (is_decodable()).
-DecodeView decode_view(const EncodedMatrix& matrix);
-
-/// What is wrong with the values of the whole `matrix`'s group indices (decode_view() checks sizes
-/// alone); empty where nothing is, or there are none. To be asked once, before decoding.
-std::string companion_problem(const EncodedMatrix& matrix);
 
 /// True for the types load_scale() knows.
 constexpr bool is_scale_type(ElementType type) {

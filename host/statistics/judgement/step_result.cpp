@@ -3,6 +3,7 @@
 #include "judgement.hpp"
 
 #include "core/constants.hpp"
+#include "decode/encoding_table.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 #include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/simd/matrix_unit.hpp"
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/emulated_tiles.hpp"
 
 #include <fmt/format.h>

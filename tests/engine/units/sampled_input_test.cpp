@@ -4,6 +4,8 @@
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 

@@ -1,6 +1,6 @@
 // What becomes of a matrix whose eigenvalues a device's solver cannot find, which no input brings
 // about: a solver that begins to fail after its self-test.
-#include "decode/encoding/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "tests/kernels/kernel_fixture.hpp"

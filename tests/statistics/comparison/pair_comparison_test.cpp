@@ -2,6 +2,7 @@
 // weights that are no numbers.
 #include "statistics/comparison/pair_comparison.hpp"
 
+#include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 
 #include <gtest/gtest.h>
