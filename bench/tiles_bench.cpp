@@ -7,6 +7,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/gram/amx_tiles.hpp"
 #include "cpu/gram/gram.hpp"
+#include "cpu/gram/simd_gram_amx.hpp"
 #include "cpu/gram/simd_gram_bf16.hpp"
 #include "cpu/gram/split_gram.hpp"
 #include "cpu/gram/tile_product.hpp"

@@ -4,14 +4,15 @@
 #include "cpu_backend.hpp"
 
 #include "cpu_info.hpp"
+#include "cpu_spectrum.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
 #include "core/process/parallel.hpp"
-#include "cpu/gram/tile_product.hpp"
+#include "cpu/gram/simd_gram_amx.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/route/gram_route.hpp"
+#include "cpu/route/plan_svd.hpp"
 #include "cpu/workspace/workspace.hpp"
 #include "decode/decode_matrix.hpp"
 #include "statistics/judgement/judgement.hpp"

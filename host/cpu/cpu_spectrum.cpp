@@ -1,6 +1,12 @@
+#include "cpu_spectrum.hpp"
+
 #include "backend/backend.hpp"
 #include "cpu/route/gram_route.hpp"
+#include "cpu/strict/qr_route.hpp"
+#include "cpu/tail/cpu_tail.hpp"
 #include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/top/cpu_fast.hpp"
+#include "cpu/top/cpu_vectors.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
 #include "statistics/null/sign_flip_null.hpp"

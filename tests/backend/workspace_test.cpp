@@ -5,8 +5,9 @@
 #include "backend_fixture.hpp"
 
 #include "cpu/cpu_backend.hpp"
+#include "cpu/cpu_spectrum.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/route/gram_route.hpp"
+#include "cpu/route/plan_svd.hpp"
 #include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 

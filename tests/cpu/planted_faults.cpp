@@ -2,6 +2,7 @@
 
 #include "blas/steps/steps.hpp"
 #include "core/philox.hpp"
+#include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "statistics/judgement/judgement.hpp"
 

@@ -4,6 +4,8 @@
 
 #include "backend/backend.hpp"
 #include "blas/steps/steps.hpp"
+#include "cpu/band/band_storage.hpp"
+#include "cpu/band/simd_band_chase.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/forward/cpu_forward.hpp"

@@ -4,6 +4,7 @@
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
+#include "cpu/product/product_nulls.hpp"
 #include "cpu/product/product_spectrum.hpp"
 #include "decode/encode/encode.hpp"
 #include "decode/encoding/code_layout.hpp"

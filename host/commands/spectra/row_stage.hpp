@@ -3,7 +3,7 @@
 #pragma once
 
 #include "commands/spectra/sampled/sampled_input.hpp"
-#include "cpu/product/product_spectrum.hpp"
+#include "cpu/product/product_nulls.hpp"
 #include "engine/run/job.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "model/model_index.hpp"

@@ -7,6 +7,8 @@
 //
 // Why draws and no formula: the singular values of a product of noise follow no Marchenko-Pastur
 // law, and at the sizes of heads (64 to 256) limits for many factors are far off.
+#include "product_nulls.hpp"
+
 #include "product_spectrum.hpp"
 
 #include "backend/backend.hpp"

@@ -19,6 +19,7 @@
 
 #include "backend/backend.hpp"
 #include "core/integers.hpp"
+#include "cpu/gram/form_gram.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/plan/precision.hpp"

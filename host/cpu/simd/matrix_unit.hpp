@@ -3,6 +3,8 @@
 // the one place that asks the kernel for the tile registers.
 #pragma once
 
+#include <cstdint>
+#include <stop_token>
 #include <string>
 
 namespace vindex::cpu {
@@ -36,5 +38,10 @@ MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPref
 /// arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)): a process that has not asked is ended by its first
 /// tile instruction.
 const MatrixUnitFacts& matrix_unit_facts();
+
+struct TileOperands;
+/// The product of a matrix unit (gram/tile_product.hpp).
+using TileProduct = void (*)(const TileOperands& operands, float* gram, std::int64_t n,
+                             const std::stop_token& stop);
 
 }  // namespace vindex::cpu

@@ -1,8 +1,9 @@
 // Owns the step by QR and a bidiagonal form (cpu_routes.hpp).
+#include "qr_route.hpp"
+
 #include "strict_qr.hpp"
 
 #include "backend/backend.hpp"
-#include "cpu/route/gram_route.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace/stopwatch.hpp"
 #include "statistics/judgement/judgement.hpp"

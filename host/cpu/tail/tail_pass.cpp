@@ -10,7 +10,7 @@
 //
 // Why not the eigenvalues of X^T (W^T W X), which the pass has anyway: they are squares, and those
 // of values below sqrt(eps64) of the largest in the subspace are rounding.
-#include "tail_steps.hpp"
+#include "tail_pass.hpp"
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"

@@ -12,7 +12,7 @@
 // eigenvalues above tau outright: a Cholesky factorisation that runs to its end has an error bound
 // that is known before it begins (Rump 2006), so that success is a proof; the signs of computed
 // pivots are none.
-#include "projection.hpp"
+#include "certificate.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"

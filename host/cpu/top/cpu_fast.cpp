@@ -2,12 +2,15 @@
 // pass over the weights in float64 for Ritz values on the subspace (projection.hpp), bounds
 // (projection.hpp). The values come from that pass and not from the Gram, so that its rounding
 // only decides how good the subspace is, and enters the bounds as |G - W^T W|.
+#include "cpu_fast.hpp"
+
+#include "certificate.hpp"
 #include "chebyshev.hpp"
 #include "projection.hpp"
 
 #include "backend/backend.hpp"
+#include "cpu/gram/form_gram.hpp"
 #include "cpu/gram/gram.hpp"
-#include "cpu/route/gram_route.hpp"
 #include "cpu/workspace/stopwatch.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"

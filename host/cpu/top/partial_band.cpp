@@ -7,6 +7,7 @@
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
+#include "cpu/band/simd_band_chase.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>

@@ -4,7 +4,6 @@
 
 #include "simd_tridiagonal.hpp"
 
-#include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/tiles/cpu_tiles.hpp"
 #include "cpu/workspace/workspace.hpp"
 
