@@ -29,9 +29,10 @@
 // Source: ggml include/gguf.h, docs/gguf.md; limits are in limits.hpp.
 #pragma once
 
+#include "value_type.hpp"
+
 #include "core/files/byte_source.hpp"
 #include "decode/encoding/element_type.hpp"
-#include "gguf/values/value_type.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"
 #include "decode/encoding/encoded_matrix.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include "results/tables/result_row.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>

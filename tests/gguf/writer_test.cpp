@@ -1,4 +1,4 @@
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 
 #include "gguf/header.hpp"
 #include "input/local/file_source.hpp"

@@ -3,7 +3,7 @@
 #include "http_source.hpp"
 
 #include "input/model_store.hpp"
-#include "input/stores/remote_address.hpp"
+#include "input/remote/remote_address.hpp"
 #include "input/stores/store_schemes.hpp"
 #include <vindex/error.hpp>
 

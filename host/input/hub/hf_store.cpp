@@ -8,8 +8,8 @@
 #include "core/json/json.hpp"
 #include "input/http/http_source.hpp"
 #include "input/model_store.hpp"
-#include "input/stores/remote_address.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_address.hpp"
+#include "input/remote/remote_environment.hpp"
 #include "input/stores/store_decorators.hpp"
 #include "input/stores/store_schemes.hpp"
 #include <vindex/error.hpp>

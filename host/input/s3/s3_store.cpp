@@ -6,7 +6,7 @@
 
 #include "input/http/http_source.hpp"
 #include "input/model_store.hpp"
-#include "input/stores/remote_address.hpp"
+#include "input/remote/remote_address.hpp"
 #include "input/stores/store_schemes.hpp"
 #include <vindex/error.hpp>
 

@@ -2,13 +2,13 @@
 // folder.
 #include "open_store.hpp"
 
-#include "remote_address.hpp"
 #include "store_schemes.hpp"
 
 #include "core/files/reading_bounds.hpp"
 #include "core/process/stoppable_wait.hpp"
 #include "input/http/http_source.hpp"
 #include "input/model_store.hpp"
+#include "input/remote/remote_address.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

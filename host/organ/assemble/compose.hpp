@@ -4,8 +4,8 @@
 // on the device.
 #pragma once
 
-#include "gguf/key_section.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/key_section.hpp"
+#include "gguf/writing/writer.hpp"
 #include "organ/extract/gguf_source.hpp"
 
 #include <cstddef>

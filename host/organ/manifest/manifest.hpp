@@ -12,7 +12,7 @@
 #include "core/json/json_document.hpp"
 #include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 #include "organ/extract/gguf_source.hpp"
 #include "organ/extract/organ_class.hpp"
 

@@ -3,7 +3,7 @@
 // gguf-py/gguf/constants.py.
 #pragma once
 
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 #include "organ/assemble/compose.hpp"
 #include "organ/extract/gguf_source.hpp"
 

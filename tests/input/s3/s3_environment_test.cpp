@@ -4,7 +4,7 @@
 
 #include "input/hub/hub_environment.hpp"
 #include "input/model_store.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include "input/stores/store_schemes.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"

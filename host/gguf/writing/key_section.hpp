@@ -4,7 +4,7 @@
 // Source: ggml include/gguf.h, docs/gguf.md.
 #pragma once
 
-#include "header.hpp"
+#include "gguf/header.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,9 @@
 // Owns the layout of a file and the writing of its tensors in order.
 #include "writer.hpp"
 
-#include "header_stream.hpp"
-#include "limits.hpp"
-
 #include "core/integers.hpp"
+#include "gguf/header_stream.hpp"
+#include "gguf/limits.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,11 +1,11 @@
 #include "remote_address.hpp"
 
 #include "address_names.hpp"
-#include "store_schemes.hpp"
 
 #include "core/text/secrets.hpp"
 #include "core/text/text_parts.hpp"
 #include "core/text/utf8.hpp"
+#include "input/stores/store_schemes.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

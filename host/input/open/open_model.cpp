@@ -1,12 +1,10 @@
 // Owns choosing how a path is opened: file, folder, index or set.
-#include "model_files.hpp"
-
-#include "model_folder.hpp"
-#include "shard_list.hpp"
-
 #include "input/gguf/gguf_open.hpp"
 #include "input/local/file_kind.hpp"
+#include "input/model_files.hpp"
+#include "input/model_folder.hpp"
 #include "input/safetensors/safetensors_model.hpp"
+#include "input/shard_list.hpp"
 #include "input/stores/open_store.hpp"
 #include <vindex/error.hpp>
 

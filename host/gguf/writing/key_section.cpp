@@ -1,9 +1,8 @@
 // Owns encoding keys of every type, and copying those of a file.
 #include "key_section.hpp"
 
-#include "header_stream.hpp"
-#include "limits.hpp"
-
+#include "gguf/header_stream.hpp"
+#include "gguf/limits.hpp"
 #include "gguf/values/encoded_value.hpp"
 #include <vindex/error.hpp>
 

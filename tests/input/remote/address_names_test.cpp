@@ -1,9 +1,9 @@
 // Names in addresses, and that none of them chooses the server that is asked.
-#include "input/stores/address_names.hpp"
+#include "input/remote/address_names.hpp"
 
 #include "input/http/http_message.hpp"
+#include "input/remote/remote_environment.hpp"
 #include "input/stores/open_store.hpp"
-#include "input/stores/remote_environment.hpp"
 #include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>
