@@ -11,7 +11,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding/encoded_matrix.hpp"
 #include "engine/run/version.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "throughput/report.hpp"
 #include <vindex/error.hpp>
 

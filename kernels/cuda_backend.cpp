@@ -5,7 +5,7 @@
 #include "decode/encoding_table.hpp"
 #include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 #include "cpu/route/plan_svd.hpp"
 #include "cpu/workspace/workspace.hpp"
 #include "decode/decode_matrix.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include <vindex/error.hpp>
 
 #include <string>

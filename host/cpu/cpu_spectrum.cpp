@@ -7,8 +7,11 @@
 #include "cpu/tiles/cpu_tiles.hpp"
 #include "cpu/top/cpu_fast.hpp"
 #include "cpu/top/cpu_vectors.hpp"
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/further_results.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
+#include "statistics/judgement/step_result.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <optional>

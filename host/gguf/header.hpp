@@ -89,9 +89,6 @@ std::optional<std::uint64_t> weight_count(std::span<const std::uint64_t> dimensi
 /// Whether rows (the first dimension; one weight without any) are whole blocks of `type`.
 bool fills_blocks(decode::ElementType type, std::span<const std::uint64_t> dimensions);
 
-/// Reads and validates the header. Errors: FormatError naming file and byte offset.
-Header read_header(ByteSource& source);
-
 /// The key called `name`, or null.
 const Key* find_key(const std::vector<Key>& keys, std::string_view name);
 /// Its text, or null where it is absent or of another kind.

@@ -12,7 +12,7 @@
 #include "kernels/device/handles.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -2,6 +2,9 @@
 // its signs.
 #include "batch_solver.hpp"
 
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/further_results.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <algorithm>

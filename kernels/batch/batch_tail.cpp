@@ -4,6 +4,8 @@
 #include "core/process/stop.hpp"
 #include "kernels/device/range.hpp"
 #include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
+#include "statistics/judgement/tail_values.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "kernels/route/cuda_route.hpp"
-#include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_error.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <cstdint>
 

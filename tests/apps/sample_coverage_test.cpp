@@ -6,7 +6,7 @@
 #include "results/reading/query.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 #include "statistics/null/finite_sample.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <algorithm>
 #include <array>

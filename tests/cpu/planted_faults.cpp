@@ -4,7 +4,7 @@
 #include "core/philox.hpp"
 #include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <cstddef>

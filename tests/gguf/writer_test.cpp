@@ -1,6 +1,7 @@
 #include "gguf/writing/writer.hpp"
 
 #include "gguf/header.hpp"
+#include "gguf/read_header.hpp"
 #include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

@@ -4,6 +4,7 @@
 #include "core/digest.hpp"
 #include "core/process/process_name.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "organ/extract/gguf_source.hpp"
 #include "organ/manifest/provenance.hpp"
 #include "tests/support/expect_error.hpp"

@@ -4,6 +4,7 @@
 #include "report/export/export.hpp"
 #include "report/text/cells_text.hpp"
 #include "results/reading/shown_cells.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"

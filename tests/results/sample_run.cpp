@@ -1,5 +1,6 @@
 #include "sample_run.hpp"
 
+#include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>

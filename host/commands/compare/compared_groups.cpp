@@ -7,7 +7,7 @@
 #include "results/parts/output_path.hpp"
 #include "results/tables/gathered_rows.hpp"
 #include "results/tables/schema.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

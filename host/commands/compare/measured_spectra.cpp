@@ -3,7 +3,6 @@
 
 #include "core/digest.hpp"
 #include "results/reading/results_reader.hpp"
-#include "statistics/spectrum/metrics.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>
 

@@ -9,7 +9,7 @@
 #include "engine/units/read_ahead_window.hpp"
 #include "engine/units/unit_stream.hpp"
 #include "model/selection/selection.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

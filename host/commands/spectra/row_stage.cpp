@@ -9,6 +9,7 @@
 #include "cpu/product/product_spectrum.hpp"
 #include "model/products/product.hpp"
 #include "statistics/null/sign_flip_null.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

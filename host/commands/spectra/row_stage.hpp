@@ -7,7 +7,7 @@
 #include "engine/run/job.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "model/model_index.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "commands/spectra/sampled/sampled_input.hpp"
 #include "engine/units/derived_rows.hpp"
 #include "model/products/product.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <algorithm>

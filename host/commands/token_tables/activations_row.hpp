@@ -4,8 +4,8 @@
 
 #include "backend/backend.hpp"
 #include "results/tables/result_row.hpp"
-#include "statistics/activations/activation_statistics.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/activations/activation_nulls.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <cstdint>
 #include <stop_token>

@@ -12,7 +12,7 @@
 #include "model/dump.hpp"
 #include "model/records.hpp"
 #include "statistics/cka/gram_cka.hpp"
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

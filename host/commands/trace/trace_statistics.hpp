@@ -16,7 +16,7 @@
 #include "model/transformer/transformer.hpp"
 #include "results/parts/run_store.hpp"
 #include "results/tables/cell_table.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <cstdint>
 #include <map>

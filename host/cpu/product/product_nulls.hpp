@@ -1,8 +1,7 @@
 // Owns the nulls of products of factors: mean metrics of independent factors of iid normals, by
 // draws.
 #pragma once
-
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -19,6 +19,7 @@
 #include "cpu/strict/strict_qr.hpp"
 #include "cpu/workspace/workspace.hpp"
 #include "statistics/judgement/judgement.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <cstdint>
 #include <span>

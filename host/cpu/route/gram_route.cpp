@@ -27,8 +27,8 @@
 #include "cpu/tridiagonal/reduce_gram.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace/stopwatch.hpp"
-#include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -13,6 +13,7 @@
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace/workspace.hpp"
 #include "decode/encoding/code_layout.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

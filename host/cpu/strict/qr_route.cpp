@@ -6,7 +6,8 @@
 #include "backend/backend.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
 #include "cpu/workspace/stopwatch.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
+#include "statistics/judgement/tail_values.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -5,7 +5,7 @@
 #include "cpu/plan/svd_plan.hpp"
 #include "cpu/tiles/cpu_tiles.hpp"
 #include "cpu/workspace/workspace.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <cstdint>
 

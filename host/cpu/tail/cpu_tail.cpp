@@ -28,6 +28,8 @@
 #include "cpu/workspace/stopwatch.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_error.hpp"
+#include "statistics/judgement/step_result.hpp"
+#include "statistics/judgement/tail_values.hpp"
 
 #include <algorithm>
 #include <cmath>

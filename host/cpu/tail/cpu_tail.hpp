@@ -15,7 +15,7 @@
 #include "cpu/tiles/cpu_tiles.hpp"
 #include "cpu/tridiagonal/reduced_gram.hpp"
 #include "cpu/workspace/workspace.hpp"
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <cstdint>
 

@@ -12,8 +12,8 @@
 #include "cpu/gram/form_gram.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/workspace/stopwatch.hpp"
-#include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include "core/text/text_table.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 #include "results/parts/run_store.hpp"
 #include <vindex/error.hpp>
 

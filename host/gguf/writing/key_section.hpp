@@ -3,7 +3,6 @@
 // another integer type than they expect, so types are the caller's choice, never inferred.
 // Source: ggml include/gguf.h, docs/gguf.md.
 #pragma once
-
 #include "gguf/header.hpp"
 
 #include <cstddef>

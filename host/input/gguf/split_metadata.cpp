@@ -1,5 +1,4 @@
-// Owns comparing the keys of members, and which keys may differ.
-#include "gguf_open.hpp"
+#include "split_metadata.hpp"
 
 #include "core/files/byte_source.hpp"
 #include "core/text/name_index.hpp"

@@ -1,7 +1,7 @@
-// Owns choosing how a path is opened: file, folder, index or set.
-#include "input/gguf/gguf_open.hpp"
+#include "open_model.hpp"
+
+#include "input/gguf/gguf_set.hpp"
 #include "input/local/file_kind.hpp"
-#include "input/model_files.hpp"
 #include "input/model_folder.hpp"
 #include "input/safetensors/safetensors_model.hpp"
 #include "input/shard_list.hpp"
@@ -60,12 +60,6 @@ void open_file(ModelStore& store, const OpenOptions& options, ModelFiles& model)
 }
 
 }  // namespace
-
-void throw_nothing_to_measure(const std::string& path) {
-  throw MissingInputError(
-      "E-NOTHING",
-      fmt::format("{}: nothing to measure: the model has no weight matrix", printable(path)));
-}
 
 ModelFiles open_model(const std::string& address, const OpenOptions& options) {
   return open_model(open_store(address, options.stop), options);

@@ -5,7 +5,6 @@
 #include "core/text/secrets.hpp"
 #include "core/text/text_parts.hpp"
 #include "core/text/utf8.hpp"
-#include "input/stores/store_schemes.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

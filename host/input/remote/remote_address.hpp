@@ -1,6 +1,7 @@
 // Owns the forms of remote addresses, and what their parts may hold.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -45,5 +46,8 @@ std::string percent_encoded(std::string_view text);
 std::string percent_encoded_path(std::string_view path);
 /// %XX as the byte; a % that no two hexadecimal digits follow stays.
 std::string percent_decoded(std::string_view text);
+
+/// The text before "://" where it could be a scheme (RFC 3986).
+std::optional<std::string_view> scheme_of(std::string_view address);
 
 }  // namespace vindex::input

@@ -10,6 +10,7 @@
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/utf8.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include <vindex/error.hpp>
 

@@ -5,6 +5,7 @@
 
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "organ/graft/source_facts.hpp"
 #include "write/safetensors_writer.hpp"
 #include <vindex/error.hpp>

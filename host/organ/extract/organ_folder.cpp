@@ -2,6 +2,7 @@
 #include "organ_source.hpp"
 
 #include "core/files/atomic_file.hpp"
+#include "gguf/read_header.hpp"
 #include "input/gguf/gguf_set.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest.hpp"

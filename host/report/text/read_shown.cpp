@@ -8,6 +8,7 @@
 #include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
 #include "results/tables/gathered_rows.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>

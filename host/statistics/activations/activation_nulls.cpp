@@ -1,5 +1,5 @@
 // What independent noise in the place of activations is like, in closed form or by quadrature.
-#include "activation_statistics.hpp"
+#include "activation_nulls.hpp"
 
 #include <algorithm>
 #include <cmath>

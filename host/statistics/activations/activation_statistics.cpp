@@ -1,5 +1,7 @@
 #include "activation_statistics.hpp"
 
+#include "activation_nulls.hpp"
+
 #include "core/constants.hpp"
 #include <vindex/error.hpp>
 

@@ -12,7 +12,6 @@
 #include "spectrum_bounds.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

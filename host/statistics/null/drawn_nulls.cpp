@@ -16,6 +16,7 @@
 #include "bidiagonal_draws.hpp"
 
 #include "statistics/samples/random_draws.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "routing_statistics.hpp"
+#include "token_router.hpp"
 
 #include "core/constants.hpp"
 #include <vindex/error.hpp>

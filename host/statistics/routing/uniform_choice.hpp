@@ -7,8 +7,7 @@
 // Also owns what nulls of routing share: keys of their draws, and the summary of values.
 #pragma once
 
-#include "routing_nulls.hpp"
-#include "routing_statistics.hpp"
+#include "choice_law.hpp"
 
 #include "core/philox.hpp"
 #include "statistics/samples/random_draws.hpp"

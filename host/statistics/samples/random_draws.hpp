@@ -2,8 +2,9 @@
 // by chance (draws from the binomial law), chi-squared variables, and tails of the Poisson law.
 #pragma once
 
+#include "quantile.hpp"
+
 #include "core/philox.hpp"
-#include "statistics/spectrum/sample_angles.hpp"
 
 #include <cstdint>
 

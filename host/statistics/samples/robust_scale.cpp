@@ -1,9 +1,7 @@
 #include "robust_scale.hpp"
 
+#include "quantile.hpp"
 #include "random_draws.hpp"
-
-#include "statistics/spectrum/metrics.hpp"
-#include "statistics/spectrum/sample_angles.hpp"
 
 #include <algorithm>
 #include <cmath>

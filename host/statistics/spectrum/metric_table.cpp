@@ -1,5 +1,4 @@
-// Owns the table of scalar metrics (metrics contract, version 1): dataset names, types, nulls.
-#include "metrics.hpp"
+#include "metric_table.hpp"
 
 #include <limits>
 

@@ -7,13 +7,13 @@
 // (sum l ln F2 - sum l ln l) / F2, one logarithm for each value in place of one for each share.
 #include "metrics.hpp"
 
+#include "metric_table.hpp"
 #include "noise_edge.hpp"
 #include "noise_spectrum.hpp"
 #include "power_law.hpp"
 #include "spectral_theta.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/null/drawn_nulls.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

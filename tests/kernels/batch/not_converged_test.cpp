@@ -2,7 +2,6 @@
 // about: a solver that begins to fail after its self-test.
 #include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "statistics/judgement/judgement.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <memory>

@@ -3,7 +3,6 @@
 // their self-tests have passed, as a device's may.
 #include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "statistics/judgement/judgement.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"
 

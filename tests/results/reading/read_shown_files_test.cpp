@@ -3,7 +3,7 @@
 #include "read_shown_fixture.hpp"
 
 #include "results/parts/parts_folder.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,8 @@
 #include "report/export/export.hpp"
 #include "report/text/shown_spectra.hpp"
 #include "results/reading/query.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

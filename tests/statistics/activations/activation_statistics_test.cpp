@@ -1,6 +1,7 @@
 // Statistics of activations by hand, and their nulls beside draws.
 #include "statistics/activations/activation_statistics.hpp"
 
+#include "statistics/activations/activation_nulls.hpp"
 #include "statistics/samples/random_draws.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // Owns findings and situations by hand, for tests of the judgement.
 #pragma once
-
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <cstdint>
 #include <vector>

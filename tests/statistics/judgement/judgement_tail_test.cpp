@@ -2,6 +2,7 @@
 #include "judged_findings.hpp"
 
 #include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,9 @@
 
 #include "judged_findings.hpp"
 
+#include "statistics/judgement/first_step.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 
 #include "judged_findings.hpp"
 
+#include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <gtest/gtest.h>

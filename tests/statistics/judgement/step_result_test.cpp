@@ -1,6 +1,10 @@
 // What back ends share around the judgement, by hand: eigenvalues to singular values, the tail of a
 // spectrum, what sign flips and vectors begin with, what is refused, what makes a batch.
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
+
+#include "statistics/judgement/batch_inputs.hpp"
+#include "statistics/judgement/further_results.hpp"
+#include "statistics/judgement/tail_values.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <gtest/gtest.h>

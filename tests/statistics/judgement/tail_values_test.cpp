@@ -1,5 +1,7 @@
 // Which values of a spectrum a tail replaces, and what error each of them answers for, by hand.
-#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/tail_values.hpp"
+
+#include "statistics/judgement/step_result.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "statistics/layers/layer_statistics.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <gtest/gtest.h>
 

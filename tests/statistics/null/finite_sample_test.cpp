@@ -1,6 +1,6 @@
 #include "statistics/null/finite_sample.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <gtest/gtest.h>
 

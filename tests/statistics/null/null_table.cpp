@@ -1,5 +1,7 @@
 #include "null_table.hpp"
 
+#include "statistics/null/nulls.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>

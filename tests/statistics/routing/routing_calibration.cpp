@@ -1,6 +1,7 @@
 #include "routing_calibration.hpp"
 
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include "statistics/samples/random_draws.hpp"
 
 #include <algorithm>

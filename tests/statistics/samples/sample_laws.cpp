@@ -1,8 +1,8 @@
 #include "sample_laws.hpp"
 
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/random_draws.hpp"
 #include "statistics/samples/student.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

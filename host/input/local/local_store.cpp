@@ -1,6 +1,8 @@
 // A local folder as a store: which of its members may be opened. They may be links; in a Hugging
 // Face cache they lead to its blobs, elsewhere it is worth a word. And the addresses file://.
-#include "store_schemes.hpp"
+#include "local_store.hpp"
+
+#include "file_source.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/path_kind.hpp"
