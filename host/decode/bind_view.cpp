@@ -1,3 +1,4 @@
+// Owns what every scheme needs of its companions before its decoder may run.
 #include "bind_view.hpp"
 
 #include "encoding_table.hpp"

@@ -1,3 +1,4 @@
+// Owns taking every so-manyth weight without decoding what lies between.
 #include "decode_matrix.hpp"
 
 #include "bind_view.hpp"

@@ -1,3 +1,4 @@
+// Owns asking the processor and the operating system what they can run.
 #include "simd_level.hpp"
 
 namespace vindex::decode {

@@ -1,3 +1,4 @@
+// Owns finding keys in a parsed header, and what the shapes of its tensors allow.
 #include "header.hpp"
 
 #include "core/integers.hpp"

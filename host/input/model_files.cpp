@@ -1,3 +1,4 @@
+// Owns the refusals of files that changed and of models without matrices.
 #include "model_files.hpp"
 
 #include "core/files/byte_source.hpp"

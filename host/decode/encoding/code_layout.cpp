@@ -1,3 +1,4 @@
+// Owns the arithmetic of rows, columns and planes of codes, scheme by scheme.
 #include "code_layout.hpp"
 
 #include "encoding.hpp"

@@ -1,3 +1,4 @@
+// Owns finding a companion, and the view of floats in memory.
 #include "encoded_matrix.hpp"
 
 namespace vindex::decode {

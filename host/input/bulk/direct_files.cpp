@@ -1,3 +1,4 @@
+// Owns opening descriptors for direct reads, and noting which file systems refuse.
 #include "direct_files.hpp"
 
 #include <fmt/format.h>

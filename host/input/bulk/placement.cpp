@@ -1,3 +1,4 @@
+// Owns the places where ranges of files go in memory so that direct reads land in place.
 #include "placement.hpp"
 
 #include "core/integers.hpp"

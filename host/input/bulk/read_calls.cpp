@@ -1,3 +1,4 @@
+// Owns the calls of the system behind ReadCalls.
 #include "read_calls.hpp"
 
 #include <fmt/format.h>

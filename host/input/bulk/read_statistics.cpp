@@ -1,3 +1,4 @@
+// Owns what to say of a read.
 #include "read_statistics.hpp"
 
 #include "core/text/size_text.hpp"

@@ -1,3 +1,4 @@
+// Owns the keys in which files of a set may differ, and the refusal of every other difference.
 #include "split_metadata.hpp"
 
 #include "core/files/byte_source.hpp"

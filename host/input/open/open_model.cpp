@@ -1,3 +1,4 @@
+// Owns choosing how a path is opened: file, folder, index or set.
 #include "open_model.hpp"
 
 #include "input/gguf/gguf_set.hpp"

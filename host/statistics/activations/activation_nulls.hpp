@@ -1,5 +1,5 @@
 // Owns what independent noise in the place of activations is like. Definitions:
-// docs/activations.md.
+// docs/commands/activations.md.
 #pragma once
 
 #include <array>

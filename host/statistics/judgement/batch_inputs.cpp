@@ -1,3 +1,4 @@
+// Owns the refusal of matrices without weights or a decoder, and the comparison of kinds.
 #include "batch_inputs.hpp"
 
 #include "decode/encoding_table.hpp"

@@ -1,3 +1,4 @@
+// Owns the choice between float32 and float64 before anything is computed.
 #include "first_step.hpp"
 
 #include "judgement.hpp"

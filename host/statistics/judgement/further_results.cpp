@@ -1,3 +1,4 @@
+// Owns the beginning of draws and vectors: what is not measured has neither.
 #include "further_results.hpp"
 
 namespace vindex::statistics {

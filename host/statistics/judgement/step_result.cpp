@@ -1,3 +1,4 @@
+// Owns the way from eigenvalues as solvers leave them to singular values.
 #include "step_result.hpp"
 
 #include <algorithm>

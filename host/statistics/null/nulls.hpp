@@ -8,7 +8,7 @@
 
 namespace vindex::statistics {
 
-/// Means over iid Gaussian noise of that shape (docs/nulls.md), NaN without a null and for
+/// Means over iid Gaussian noise of that shape (docs/measuring/nulls.md), NaN without a null and for
 /// condition_number of a square shape. One row or column: the exact values of any such matrix; a
 /// short side below 64: means of draws, the same in every run.
 /// Pure; up to 0.1 s for p < 64 (once in a process), 0.2 ms for p = 96, 1.3 ms for 2048, 5 ms for

@@ -1,3 +1,4 @@
+// Owns the chances of pairs of experts under a law of choices.
 #include "choice_law.hpp"
 
 #include "core/constants.hpp"

@@ -1,3 +1,4 @@
+// Owns the arithmetic of evenness: deviation, entropy, Gini coefficient, maximum.
 #include "load_statistics.hpp"
 
 #include "core/constants.hpp"

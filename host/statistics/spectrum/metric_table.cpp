@@ -1,3 +1,4 @@
+// Owns the rows of the table of metrics, in the order of the enumeration.
 #include "metric_table.hpp"
 
 #include <limits>
