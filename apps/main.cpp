@@ -19,7 +19,7 @@
 #include "core/text/text_parts.hpp"
 #include "engine/run/opening.hpp"
 #include "engine/run/version.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

@@ -120,7 +120,7 @@ const std::set<std::string>& entries_of_verbs() {
       "engine/plan/memory_budget.hpp",
       "engine/run/opening.hpp",
       "engine/run/progress.hpp",
-      "input/stores/remote_environment.hpp",
+      "input/remote/remote_environment.hpp",
       "commands/routing/routing_run.hpp",
       "engine/run/version.hpp",
       "engine/plan/worker_share.hpp",
@@ -290,7 +290,7 @@ TEST(LayersTest, FilesOfUsersAreOpenedByOneGate) {
                                            "host/input/bulk/direct_files.cpp",
                                            "host/core/files/small_file.cpp"};
   const std::set<std::string> of_environment = {"host/input/hub/hf_store.cpp",
-                                                "host/input/stores/remote_environment.cpp"};
+                                                "host/input/remote/remote_environment.cpp"};
   std::set<std::string> known;
   for (const auto* files : {&gate, &written, &of_system, &of_environment}) {
     known.insert(files->begin(), files->end());

@@ -9,6 +9,7 @@
 #include "core/json/json.hpp"
 #include "core/text/secrets.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest_read.hpp"
 #include "organ/opening/organ_model.hpp"

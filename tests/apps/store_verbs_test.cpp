@@ -15,6 +15,7 @@
 #include "commands/trace/trace_run.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "fleet/measure_fleet.hpp"
+#include "input/open/open_model.hpp"
 #include "model/inspect.hpp"
 #include "organ/assemble/assemble.hpp"
 #include "organ/difference/difference_report.hpp"

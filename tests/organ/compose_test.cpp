@@ -4,6 +4,7 @@
 #include "core/digest.hpp"
 #include "core/files/process_name.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

@@ -6,6 +6,7 @@
 #include "results/reading/validate.hpp"
 #include "results/runs/shown_cells.hpp"
 #include "results/schema/schema.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"

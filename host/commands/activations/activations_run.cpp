@@ -8,6 +8,7 @@
 #include "commands/token_tables/activations_cells.hpp"
 #include "engine/run/description_parts.hpp"
 #include "model/selection/selection.hpp"
+#include "statistics/activations/activation_nulls.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

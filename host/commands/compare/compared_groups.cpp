@@ -4,10 +4,12 @@
 #include "group_numbers.hpp"
 
 #include "core/text/nearest_name.hpp"
+#include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
 #include "results/reading/gathered_rows.hpp"
 #include "results/runs/gather_run.hpp"
 #include "results/schema/table_layout.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

@@ -6,7 +6,7 @@
 #include "backend/derived_input.hpp"
 #include "results/rows/result_row.hpp"
 #include "statistics/comparison/pair_comparison.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <cstdint>
 #include <exception>

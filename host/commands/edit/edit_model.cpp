@@ -11,6 +11,7 @@
 #include "engine/units/matrix_loader.hpp"
 #include "engine/units/matrix_pass.hpp"
 #include "input/model_store.hpp"
+#include "input/open/open_model.hpp"
 #include "model/config/model_config.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>

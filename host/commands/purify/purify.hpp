@@ -9,7 +9,7 @@
 #include "purify_methods.hpp"
 
 #include "backend/backend.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "engine/run/progress.hpp"
 #include "model/selection/selection.hpp"
 #include "organ/source/gguf_source.hpp"

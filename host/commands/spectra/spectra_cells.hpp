@@ -6,7 +6,7 @@
 #include "results/schema/cell_table.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include "statistics/scales/scale_figures.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 
 #include <array>

@@ -8,7 +8,7 @@
 #include "commands/trace/forward/forward_pass.hpp"
 #include "commands/trace/output/trace_logits.hpp"
 #include "engine/run/job_runner.hpp"
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -4,7 +4,7 @@
 #include "commands/trace/forward/layer_blocks.hpp"
 #include "core/integers.hpp"
 #include "engine/plan/memory_budget.hpp"
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_extent.hpp"
 
 #include <fmt/format.h>
 

@@ -16,6 +16,7 @@
 #include "model/transformer/transformer.hpp"
 #include "results/runs/run_store.hpp"
 #include "results/schema/cell_table.hpp"
+#include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>

@@ -6,7 +6,6 @@
 #include "backend/backend.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "engine/units/bounded_queue.hpp"
-#include "input/model_files.hpp"
 #include "model/model_index.hpp"
 #include "results/rows/result_row.hpp"
 

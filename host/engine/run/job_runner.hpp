@@ -9,6 +9,7 @@
 #include "core/text/text_table.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 #include "results/runs/worker_share.hpp"
 #include "results/schema/run_description.hpp"
 #include <vindex/error.hpp>

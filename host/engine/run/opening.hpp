@@ -48,7 +48,7 @@ struct RunSettings {
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
   std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
-  bool matrix_unit = true;  ///< the CPU back end may use the processor's (cpu/gram/matrix_unit.hpp)
+  bool matrix_unit = true;  ///< the CPU back end may use the processor's (cpu/simd/matrix_unit.hpp)
   std::uint64_t ram_budget = 0;  ///< bytes; a run needs more than 0 (engine/plan/memory_budget.hpp)
   std::string ram_budget_source;  ///< where it comes from, for /run/settings
   /// Copies of remote files are kept in `copies_folder`, at most `disk_budget` bytes of them; 0: no

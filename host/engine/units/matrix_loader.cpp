@@ -6,7 +6,8 @@
 
 #include "core/digest.hpp"
 #include "core/process/stop.hpp"
-#include "decode/decode_view.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

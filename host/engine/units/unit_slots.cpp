@@ -6,7 +6,7 @@
 #include "unit_stream.hpp"
 
 #include "core/process/stop.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include <vindex/error.hpp>
 
 #include <cstring>

@@ -5,8 +5,8 @@
 #include "curl_library.hpp"
 
 #include "core/process/stop.hpp"
-#include "input/stores/address_names.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/address_names.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

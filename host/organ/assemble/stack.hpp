@@ -4,7 +4,7 @@
 
 #include "recipe.hpp"
 
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 #include "organ/source/gguf_source.hpp"
 
 #include <cstddef>

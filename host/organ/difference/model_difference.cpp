@@ -5,6 +5,7 @@
 #include "engine/units/matrix_pass.hpp"
 #include "input/model_files.hpp"
 #include "input/model_folder.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest.hpp"
 #include "organ/manifest/manifest_read.hpp"

@@ -8,6 +8,7 @@
 #include "core/files/byte_source.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/utf8.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest_read.hpp"
 #include "organ/opening/open_gguf.hpp"

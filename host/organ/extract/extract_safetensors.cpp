@@ -5,6 +5,8 @@
 #include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
+#include "organ/graft/source_facts.hpp"
 #include "organ/source/tensor_pair.hpp"
 #include "organ/writing/organ_file.hpp"
 #include "organ/writing/write_organs.hpp"

@@ -6,7 +6,8 @@
 #include "graft_finding.hpp"
 #include "graft_plan.hpp"
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
+#include "model/pairing/pairing.hpp"
 #include "organ/source/organ_class.hpp"
 #include "organ/writing/compose.hpp"
 

@@ -4,7 +4,7 @@
 #include "graft_finding.hpp"
 #include "graft_plan.hpp"
 
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Owns which tensors of a donor take the place of which of a host.
 #pragma once
 
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 #include "model/pairing/pairing.hpp"
 #include "organ/source/organ_class.hpp"
 

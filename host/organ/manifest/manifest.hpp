@@ -4,8 +4,11 @@
 #pragma once
 
 #include "core/files/byte_source.hpp"
+#include "core/json/json.hpp"
+#include "core/json/json_document.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 
 #include <cstddef>
 #include <cstdint>

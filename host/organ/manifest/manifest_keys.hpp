@@ -8,7 +8,7 @@
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"
 #include "gguf/header.hpp"
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 
 #include <string>
 

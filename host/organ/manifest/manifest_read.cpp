@@ -6,6 +6,7 @@
 
 #include "core/files/path_kind.hpp"
 #include "core/json/json_scanner.hpp"
+#include "gguf/read_header.hpp"
 #include "input/model_folder.hpp"
 #include "input/stores/open_store.hpp"
 #include <vindex/error.hpp>

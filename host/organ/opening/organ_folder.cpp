@@ -1,7 +1,9 @@
 // Owns reading a manifest into parts, with sources and organ files checked.
 #include "organ_folder.hpp"
 
+#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
+#include "gguf/read_header.hpp"
 #include "input/gguf/gguf_set.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest.hpp"

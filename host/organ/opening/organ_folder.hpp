@@ -1,7 +1,7 @@
 // Owns opening a folder that was extracted as the model it was taken from.
 #pragma once
 
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 #include "input/local/file_source.hpp"
 #include "organ/source/gguf_source.hpp"
 

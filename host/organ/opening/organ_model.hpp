@@ -1,7 +1,6 @@
 // Owns an extracted folder as the model that measuring opens: each organ a file of it, whichever
 // container it was taken from.
 #pragma once
-
 #include "input/model_files.hpp"
 
 #include <string>

@@ -3,7 +3,7 @@
 // src/llama-model-loader.cpp (the guess from the most frequent type).
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <array>
 #include <cstdint>

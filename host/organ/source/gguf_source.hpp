@@ -4,10 +4,10 @@
 // files or still in the source.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
-#include "gguf/key_section.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/key_section.hpp"
+#include "gguf/writing/writer.hpp"
 #include "input/model_files.hpp"
 #include <vindex/error.hpp>
 

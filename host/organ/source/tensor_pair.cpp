@@ -3,6 +3,8 @@
 
 #include "core/files/byte_source.hpp"
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

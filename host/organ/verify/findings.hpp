@@ -1,7 +1,6 @@
 // Owns what a verification finds.
 #pragma once
 
-
 #include <cstdint>
 #include <map>
 #include <string>

@@ -4,7 +4,7 @@
 #include "core/integers.hpp"
 #include "gguf/header.hpp"
 #include "gguf/limits.hpp"
-#include "gguf/values/refused_types.hpp"
+#include "gguf/refused_types.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

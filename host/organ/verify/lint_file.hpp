@@ -4,7 +4,7 @@
 #include "findings.hpp"
 
 #include "core/files/byte_source.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/walker.hpp"
 
 #include <cstdint>

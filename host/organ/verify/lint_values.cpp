@@ -7,7 +7,8 @@
 #include "decode/byte_order.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
+#include "decode/encoding_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

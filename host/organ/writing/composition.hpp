@@ -2,8 +2,8 @@
 // splits.
 #pragma once
 
-#include "gguf/key_section.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/key_section.hpp"
+#include "gguf/writing/writer.hpp"
 #include "organ/source/gguf_source.hpp"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 #include "organ_file.hpp"
 
 #include "core/integers.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "input/local/positional_read.hpp"
 #include "organ/source/organ_class.hpp"
 #include "write/safetensors_writer.hpp"

@@ -5,8 +5,8 @@
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
-#include "gguf/key_section.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/key_section.hpp"
+#include "gguf/writing/writer.hpp"
 #include "organ/manifest/manifest.hpp"
 #include "write/output_folder.hpp"
 #include "write/range_copy.hpp"

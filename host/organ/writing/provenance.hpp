@@ -5,7 +5,7 @@
 
 #include "composition.hpp"
 
-#include "gguf/key_section.hpp"
+#include "gguf/writing/key_section.hpp"
 #include "organ/source/gguf_source.hpp"
 
 #include <span>

@@ -3,7 +3,7 @@
 
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/chrono.h>

@@ -10,7 +10,7 @@
 
 #include "core/json/json_document.hpp"
 #include "report/text/text_sink.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

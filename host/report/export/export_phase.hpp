@@ -7,7 +7,6 @@
 #include "core/json/json_document.hpp"
 #include "results/runs/shown_cells.hpp"
 #include "statistics/null/finite_sample.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <map>
 #include <optional>

@@ -3,8 +3,8 @@
 
 #include "page_values.hpp"
 
-#include "statistics/null/noise_spectrum.hpp"
 #include "statistics/spectrum/noise_edge.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include "results/parts/parts_folder.hpp"
 #include "results/reading/gathered_rows.hpp"
 #include "results/runs/gather_run.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>

@@ -4,7 +4,7 @@
 #include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

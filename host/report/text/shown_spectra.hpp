@@ -6,7 +6,6 @@
 #include "model/selection/selection.hpp"
 #include "results/rows/result_row.hpp"
 #include "statistics/layers/layer_statistics.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <cstddef>
 #include <cstdint>

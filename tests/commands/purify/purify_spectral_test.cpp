@@ -2,7 +2,7 @@
 // matter, and the factors that a back end's vectors make.
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,8 @@
 #include "results/reading/query.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/merge.hpp"
+#include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"

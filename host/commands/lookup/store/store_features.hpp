@@ -2,7 +2,7 @@
 // in a file that is searched as the model is (gate_vector_layout.hpp).
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/opening.hpp"
 #include "model/vocabulary/features.hpp"

@@ -6,7 +6,7 @@
 #include "verified_source.hpp"
 
 #include "core/files/path_kind.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/run/opening.hpp"
 #include "input/local/file_source.hpp"
 #include "results/reading/results_reader.hpp"

@@ -9,7 +9,7 @@
 #include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/units/matrix_pass.hpp"
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
