@@ -17,7 +17,7 @@
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/text_parts.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/version.hpp"
 #include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>

@@ -7,6 +7,7 @@
 #include "commands/decode/decode_tensor.hpp"
 #include "commands/edit/edit_model.hpp"
 #include "commands/experts/experts_run.hpp"
+#include "commands/lookup/lookup_report.hpp"
 #include "commands/lookup/lookup_run.hpp"
 #include "commands/lookup/store/store_features.hpp"
 #include "commands/purify/purify.hpp"
@@ -342,8 +343,8 @@ std::string purify(const Inputs& in, const std::string& out) {
 std::string organ_measure(const Inputs& in, const std::string& out) {
   const std::vector<fleet::NamedModel> models =
       fleet::named_models(fleet::find_models(in("a.gguf")));
-  engine::RunSettings settings = job(out);
-  settings.model = models.at(0).path;
+  commands::SpectraSettings settings{.run = job(out)};
+  settings.run.model = models.at(0).path;
   engine::RunOutcome outcome;
   auto measured = fleet::measure_model(settings, models.at(0).name, {}, outcome);
   (void)rows_of(outcome, out);
@@ -376,15 +377,15 @@ std::vector<Verb> verbs() {
       {"Inspect", inspect, Reads::kHeaders},
       {"Measure",
        [](const Inputs& in, const std::string& out) {
-         engine::RunSettings settings = job(out);
-         settings.model = in("a.gguf");
+         commands::SpectraSettings settings{.run = job(out)};
+         settings.run.model = in("a.gguf");
          settings.imatrix = in("imatrix.gguf");
          return rows_of(commands::measure_model(settings, {}), out, {"matrix", "imatrix"});
        }},
       {"MeasureAdapter",
        [](const Inputs& in, const std::string& out) {
-         engine::RunSettings settings = job(out);
-         settings.model = in("lora");
+         commands::SpectraSettings settings{.run = job(out)};
+         settings.run.model = in("lora");
          settings.indexing.lora = true;
          return rows_of(commands::measure_model(settings, {}), out, {"product"});
        }},

@@ -63,9 +63,9 @@ struct PairInWork {
   PairSide a, b;
   HeadOrder order;
   std::int64_t rows = 0, cols = 0;
-  std::exception_ptr trouble = nullptr;  ///< what keeps the row from being made
+  std::exception_ptr error = nullptr;  ///< what keeps the row from being made
   results::ResultRow row = {};
-  bool is_open() const { return trouble == nullptr && row.status == MatrixStatus::kMeasured; }
+  bool is_open() const { return error == nullptr && row.status == MatrixStatus::kMeasured; }
 };
 
 /// Cosine, errors, norms. Pure but for reading. Trouble is the pair's.

@@ -61,7 +61,7 @@ struct PurifiedMatrix {
   std::optional<GateVerdict> verdict = {};  ///< nothing: it did not come to the gate
   std::optional<NoiseFit> fit = {};
   std::int64_t rank = -1;                           ///< of W' under a spectral method; -1: full
-  std::optional<ChangeFigures> change = {};         ///< W to W'
+  std::optional<ChangeStatistics> change = {};      ///< W to W'
   double norm_squared = 0.0;                        ///< sum of squared weights
   double residual = 0.0;                            ///< of the singular vectors, over s_1
   std::optional<double> requantisation_error = {};  ///< |Q(W') - W'| / |W'| as stored

@@ -2,7 +2,7 @@
 #include "model_difference.hpp"
 
 #include "core/process/parallel.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "input/model_files.hpp"
 #include "input/model_folder.hpp"
 #include "input/open/open_model.hpp"

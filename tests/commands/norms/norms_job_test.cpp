@@ -66,7 +66,7 @@ class NormsJobTest : public ::testing::Test {
 
 TEST_F(NormsJobTest, GivesTheNormsOfMeasure) {
   EXPECT_EQ(measure_norms(settings("norms.h5"), {}).exit_code, ExitCode::kOk);
-  EXPECT_EQ(measure_model(settings("spectra.h5"), {}).exit_code, ExitCode::kOk);
+  EXPECT_EQ(measure_model({.run = settings("spectra.h5")}, {}).exit_code, ExitCode::kOk);
   EXPECT_EQ(results::validate_file(folder_ / "norms.h5"), std::vector<std::string>{});
   const results::ShownCells norms = results::read_shown_cells(folder_ / "norms.h5");
   const std::vector<double> wanted =
@@ -136,7 +136,7 @@ TEST(AddingAJob, ThePageShowsTheExample) {
   const std::string root = VINDEX_SOURCE_DIR;
   const std::string code = vindex::testing::file_text(root + "/tests/commands/norms/norms_job.hpp");
   EXPECT_NE(
-      vindex::testing::file_text(root + "/docs/adding-a-job.md").find("```cpp\n" + code + "```\n"),
+      vindex::testing::file_text(root + "/docs/developing/adding-a-job.md").find("```cpp\n" + code + "```\n"),
       std::string::npos)
       << "docs/developing/adding-a-job.md shows something else than "
          "tests/commands/norms/norms_job.hpp";

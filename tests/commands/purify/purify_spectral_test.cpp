@@ -198,8 +198,8 @@ TEST(PurifySpectralTest, FiguresOfValuesAreThoseOfTheWeights) {
   const std::vector<double> sigma = spectrum(matrix);
   const PurifyRule rule;
   const NoiseFit fit = fit_noise(64, 200, sigma);
-  const ChangeFigures by_values = change_of_values(sigma, kept_values(rule, fit, sigma));
-  const ChangeFigures by_weights = change_of_weights(matrix.values, purified(matrix, rule));
+  const ChangeStatistics by_values = change_of_values(sigma, kept_values(rule, fit, sigma));
+  const ChangeStatistics by_weights = change_of_weights(matrix.values, purified(matrix, rule));
   EXPECT_NEAR(by_values.energy_removed, by_weights.energy_removed, 1e-5);
   EXPECT_NEAR(by_values.cosine, by_weights.cosine, 1e-6);
   EXPECT_NEAR(by_values.relative_change, by_weights.relative_change, 1e-5);

@@ -1,6 +1,6 @@
 // Statistics gathered layer by layer beside those of a dump of the same rows, by the commands that
 // read dumps; whatever the blocks, and across runs that go on.
-#include "commands/trace/trace_statistics.hpp"
+#include "commands/trace/statistics/trace_statistics.hpp"
 
 #include "commands/activations/activations_run.hpp"
 #include "commands/cka/cka_run.hpp"

@@ -11,7 +11,7 @@
 
 #include "trace_dump.hpp"
 
-#include "commands/trace/forward/token_rows.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
 #include "results/parts/lock_file.hpp"
 
 #include <cstdint>
