@@ -1,4 +1,4 @@
-// NVFP4 in GGUF files: the factor beside the blocks is part of the weight, in every verb.
+// NVFP4 in GGUF files: the factor beside the blocks is part of the weight, in every command.
 #include "h5_support.hpp"
 #include "program_fixture.hpp"
 

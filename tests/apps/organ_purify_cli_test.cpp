@@ -1,4 +1,4 @@
-// The verb organ purify, as a user meets it.
+// The command organ purify, as a user meets it.
 #include "program_fixture.hpp"
 
 #include "tests/support/gguf_builder.hpp"

@@ -115,16 +115,16 @@ def streamed():
         "mlp.0": RNG.standard_normal((40000, 256)).astype(np.float32),
         "router_logits.0": RNG.standard_normal((40000, 128)).astype(np.float32),
         "router_logits.1": RNG.standard_normal((40000, 128)).astype(np.float32)})
-    for verb, budget, flags in (("activations", "30000000", []),
+    for command, budget, flags in (("activations", "30000000", []),
                                 ("routing", "36000000",
                                  ["--top-k", "2", "--scoring", "softmax"])):
         outs = []
         for one in (budget, "300000000"):
-            outs.append(os.path.join(WORK, f"{verb}-{one}.h5"))
-            run(verb, dump, "-o", outs[-1], "--ram-budget", one, "--threads", "1", "--restart",
+            outs.append(os.path.join(WORK, f"{command}-{one}.h5"))
+            run(command, dump, "-o", outs[-1], "--ram-budget", one, "--threads", "1", "--restart",
                 "-q", *flags)
         same_bits(*outs)
-        run(verb, dump, "-o", outs[-1], "--ram-budget", "9000000", "--restart", "-q", *flags,
+        run(command, dump, "-o", outs[-1], "--ram-budget", "9000000", "--restart", "-q", *flags,
             code=78)
     shutil.rmtree(dump)
 

@@ -1,5 +1,5 @@
-// The verbs that write models, killed at moments that are drawn: the source stays what it is, the
-// same command again ends well, and nothing else is left.
+// The commands that write models, killed at moments that are drawn: the source stays what it is,
+// the same command again ends well, and nothing else is left.
 #include "faults_fixture.hpp"
 
 #include <map>

@@ -254,10 +254,10 @@ struct RunStatus {
 /// MissingInputError where there is neither, FormatError as validate_file().
 FileSchema schema_at(const std::string& path);
 
-/// What the rows of a file are called, and the verb that writes them.
-const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
-const char* writing_verb(FileSchema schema);  ///< "measure", "compare"
-const char* outcome_word(FileSchema schema);  ///< "measured", "compared": what a finished row is
+/// What the rows of a file are called, and the command that writes them.
+const char* row_noun(FileSchema schema);         ///< "matrices", "pairs"
+const char* writing_command(FileSchema schema);  ///< "measure", "compare"
+const char* outcome_word(FileSchema schema);     ///< "measured", "compared": what a finished row is
 
 /// Where the run of results file `path` stands. Errors: MissingInputError, FormatError.
 RunStatus read_status(const std::string& path);

@@ -31,7 +31,7 @@ struct Schema {
   const char* version = "";                    ///< `schema_version`
   std::int64_t major = 1;                      ///< of it: newer ones are refused
   const char* rows = "";                       ///< what rows are called: "matrices"
-  const char* verb = "";                       ///< that writes such files: "measure"
+  const char* command = "";                    ///< that writes such files: "measure"
   const char* table = "";                      ///< group of the first table
   const char* dimension = "";                  ///< its dimension scale
   const char* name_column = "";                ///< of it: the tensor that a row is of
