@@ -30,7 +30,7 @@ TEST_F(CliTest, HelpStartsWithExamplesAndGoesToStandardOutput) {
   const ProgramResult list = run({"--help"});
   EXPECT_EQ(list.exit_code, 0);
   EXPECT_EQ(list.err, "");
-  for (const auto& [command, unused] : commands_of_program().items()) {
+  for (const auto& [command, unused] : commands_of_program()) {
     std::vector<std::string> words = words_of(command);
     words.emplace_back("--help");
     const ProgramResult help = run(words);
@@ -167,7 +167,7 @@ TEST_F(CliTest, TheListOfCommandsFitsOneScreen) {
     }
   }
   std::set<std::string> described = {};
-  for (const auto& [name, unused] : commands_of_program().items()) {
+  for (const auto& [name, unused] : commands_of_program()) {
     described.insert(words_of(name).front());
   }
   described.erase("commands");  // a question about the list itself
@@ -183,7 +183,7 @@ TEST_F(CliTest, TheListOfCommandsFitsOneScreen) {
 
 TEST_F(CliTest, HelpOfEveryCommandFits80Columns) {
   std::set<std::vector<std::string>> commands;
-  for (const auto& [name, unused] : commands_of_program().items()) {
+  for (const auto& [name, unused] : commands_of_program()) {
     commands.insert(words_of(name));
     commands.insert({words_of(name).front()});
   }

@@ -200,7 +200,7 @@ TEST_F(OrganOutputsTest, ARefusalTakesLittle) {
 /// Every option of every command that takes a number with a fraction.
 TEST_F(ProgramTest, NumbersThatAreNoneAreRefusedByEveryOption) {
   std::size_t numbers = 0;
-  for (const auto& [name, command] : commands_of_program().items()) {
+  for (const auto& [name, command] : commands_of_program()) {
     std::vector<std::string> words = words_of(name);
     std::vector<std::string> help = words;
     help.emplace_back("--help");

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ class ProgramTest : public ::testing::Test {
   }
   /// Every command of the program, as `vindex commands --json` describes it: "measure",
   /// "organ.extract".
-  nlohmann::json commands_of_program() {
+  std::map<std::string, nlohmann::json> commands_of_program() {
     const ProgramResult described = run({"commands", "--json"});
     EXPECT_EQ(described.exit_code, 0) << described.err;
     EXPECT_EQ(described.err, "");

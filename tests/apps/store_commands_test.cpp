@@ -189,14 +189,14 @@ std::string assemble(const std::string& input, const std::string& out) {
 
 edit::EditSettings edit_settings(const Inputs& in, const std::string& out, edit::EditKind kind) {
   edit::EditSettings settings;
-  settings.kind = command;
+  settings.kind = kind;
   settings.model = in("hf");
   settings.output = out + "/model";
   settings.program = "test";
   settings.threads = 2;
   settings.force = true;
   settings.accept_unknown_base = true;
-  if (command != edit::EditKind::kApply) {
+  if (kind != edit::EditKind::kApply) {
     settings.tensor = "model.layers.0.mlp.gate_proj.weight";
   }
   return settings;
