@@ -193,7 +193,8 @@ def synth_cases():
 
 
 def help_case(names):
-    """The help of the commands `names` ("organ.extract"), and of those that hold others."""
+    """The help of the commands `names` ("organ.extract"), and of those that hold others. `commands` describes the program, not results."""
+    names = set(names) - {"commands"}
     commands = sorted({name.split(".")[0] for name in names} | {name.replace(".", " ") for name in names})
     return Case("help", lines("--version", "--help", *(f"{command} --help" for command in commands)), needs=())
 

@@ -177,7 +177,7 @@ TEST_P(CellFiles, ColumnsThatWereNotAskedForAreNotThere) {
   EXPECT_FALSE(reader.file().exists("/layer/gate_adjacent_cosine"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles, ::testing::ValuesIn(cell_kinds()),
+INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles, ::testing::ValuesIn(testing::cell_kinds()),
                          [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 TEST(CellArrays, BulkBeyondTheLimitIsPublished) {
