@@ -286,7 +286,7 @@ def answer(text):
 
 
 def commands():
-    return json.loads(call(PROGRAM, "--describe-commands").stdout)["commands"]
+    return json.loads(call(PROGRAM, "commands", "--json").stdout)["commands"]
 
 
 def leaf(row):
