@@ -1,3 +1,5 @@
+// Owns the lanes of a device: how many there are, who has one, when its memory is given back; and
+// the calls of the interface in terms of them.
 #include "cuda_backend.hpp"
 
 #include "kernels/device/device_versions.hpp"

@@ -29,7 +29,7 @@ fi
 if [[ "$steps" == *--build* ]]; then
   scripts/setup.sh
   scripts/setup.sh --tests || echo "tests of commands that are not here are skipped" >&2
-  scripts/python_env.sh || echo "no Python environment: the tests of docs/results-file.md are skipped" >&2
+  scripts/python_env.sh || echo "no Python environment: the tests of docs/files/results-file.md are skipped" >&2
   began=$SECONDS
   cmake --preset "$preset" >/dev/null
   NINJA_STATUS='[%f of %t, %e s] ' cmake --build --preset "$preset" -j "$(scripts/toolchain/build_jobs.sh)"

@@ -52,7 +52,7 @@ struct LibraryChoice {
 class Probe {
  public:
   /// Rows go to `emit` as they are found. No case is begun after `seconds`.
-  Probe(int device, double seconds, int samples, std::function<void(const bench::Row&)> emit);
+  Probe(int device, double seconds, int samples, std::function<void(const throughput::Row&)> emit);
 
   const cudaDeviceProp& properties() const { return properties_; }
   cudaStream_t stream() const { return stream_.get(); }
@@ -67,18 +67,19 @@ class Probe {
 
   /// Runs one case: `fill` gets the row and puts samples into it; what it throws becomes the note.
   /// After the time limit nothing runs and the note says so.
-  void run(bench::Row row, const std::function<void(bench::Row&)>& fill);
+  void run(throughput::Row row, const std::function<void(throughput::Row&)>& fill);
 
  private:
   cudaDeviceProp properties_{};
   kernels::Stream stream_;
   double deadline_;
   int samples_;
-  std::function<void(const bench::Row&)> emit_;
+  std::function<void(const throughput::Row&)> emit_;
 };
 
 /// A row of the CUDA back end that has no shape.
-bench::Row plain_row(const std::string& name, const std::string& route, const std::string& unit);
+throughput::Row plain_row(const std::string& name, const std::string& route,
+                          const std::string& unit);
 
 /// Turns the microseconds of moving `bytes` into GB/s.
 std::vector<double> gigabytes_per_second(double bytes, std::vector<double> microseconds);

@@ -2,7 +2,7 @@
 // by stage, on one thread: Gram matrix, tridiagonal form, its eigenvalues. Samples of all cases are
 // interleaved, so that a noisy neighbour hits all of them, and timed in thread CPU time. Output:
 // a table, or "vindex-bench/1" (command-line contract) with --json.
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "cpu/cpu_backend.hpp"
@@ -71,7 +71,7 @@ void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cas
   const auto clear = [gram] { std::fill(gram->span().begin(), gram->span().end(), 0.0F); };
   for (const std::string label : {"BF16", "F8_E4M3/128x128"}) {
     const auto weights =
-        std::make_shared<bench::EncodedWeights>(bench::encoding_of(label), rows, cols, 1);
+        std::make_shared<throughput::EncodedWeights>(throughput::encoding_of(label), rows, cols, 1);
     const auto values = std::make_shared<Array<float>>(rows * cols);
     decode::decode_matrix(weights->matrix(), values->data(), cols);
     cases.push_back({"gram", label, "", rows, cols, clear, [=] {
@@ -90,7 +90,7 @@ void add_gram_cases(std::int64_t rows, std::int64_t cols, std::vector<Case>& cas
 // Gram matrix of n x 2n noise: a spectrum without clusters.
 template <typename T>
 std::shared_ptr<Array<T>> noise_gram(std::int64_t n) {
-  const std::vector<float> weights = bench::noise(2 * n * n, 2);
+  const std::vector<float> weights = throughput::noise(2 * n * n, 2);
   const Array<float> gram(n * n);
   blas::blas().cblas_ssyrk(CblasColMajor, CblasUpper, CblasNoTrans, as_lapack(n), as_lapack(2 * n),
                            1.0F, weights.data(), as_lapack(n), 0.0F, gram.data(), as_lapack(n));
@@ -164,7 +164,7 @@ void add_eigenvalue_cases(std::int64_t n, std::vector<Case>& cases) {
                    }});
 }
 
-bench::Row row_of(const Case& item) {
+throughput::Row row_of(const Case& item) {
   return {.name = item.name,
           .route = item.peer.empty() ? "simd" : "library",
           .rows = item.rows,
@@ -198,24 +198,24 @@ int main(int argc, char** argv) {
   add_tridiagonal_cases<double>(n, cases);
   add_eigenvalue_cases(n, cases);
 
-  bench::Report report{.commit = engine::program_commit(),
-                       .command = bench::command_text({argv, argv + argc}),
-                       .host = bench::host_facts(info.libraries.at(0))};
+  throughput::Report report{.commit = engine::program_commit(),
+                            .command = throughput::command_text({argv, argv + argc}),
+                            .host = throughput::host_facts(info.libraries.at(0))};
   for (const Case& item : cases) {
     report.rows.push_back(row_of(item));
   }
   for (int repeat = 0; repeat < repeats; ++repeat) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       cases[i].prepare();
-      const double start = bench::thread_seconds();
+      const double start = throughput::thread_seconds();
       cases[i].run();
-      report.rows[i].samples.push_back(1e3 * (bench::thread_seconds() - start));
+      report.rows[i].samples.push_back(1e3 * (throughput::thread_seconds() - start));
     }
   }
   // Ours and its peer are neighbours: the peer's best time is what ours is held against.
   for (std::size_t i = 0; i + 1 < cases.size(); i += 2) {
-    report.rows[i].limit = bench::best_of(report.rows[i + 1]);
+    report.rows[i].limit = throughput::best_of(report.rows[i + 1]);
   }
-  fmt::print("{}", json ? bench::report_json(report) : bench::report_table(report));
+  fmt::print("{}", json ? throughput::report_json(report) : throughput::report_table(report));
   return 0;
 }

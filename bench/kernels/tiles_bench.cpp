@@ -2,7 +2,7 @@
 // and OpenBLAS, alone and within whole spectra, on one thread and on several that each have a
 // matrix of their own. Samples of all cases are interleaved, in rounds until the time is used.
 // Output: a table, or "vindex-bench/1" (command-line contract) with --json.
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/cpu_tiles.hpp"
@@ -42,7 +42,7 @@ struct Shape {
 
 struct Weights {
   std::string label;
-  std::unique_ptr<bench::EncodedWeights> encoded;
+  std::unique_ptr<throughput::EncodedWeights> encoded;
   std::vector<float> decoded;
   int parts = 0;  ///< of bfloat16 that a weight needs; 0: more than two
 };
@@ -106,7 +106,7 @@ void multiply(const Weights& weights, Way way, Space& space) {
 #if defined(__x86_64__)
 __attribute__((target("amx-tile,amx-bf16"))) double unit_peak() {
   constexpr int kRounds = 400'000;
-  const double start = bench::thread_seconds();
+  const double start = throughput::thread_seconds();
   {
     cpu::AmxTiles tiles;
     tiles.zero<0>();
@@ -122,7 +122,7 @@ __attribute__((target("amx-tile,amx-bf16"))) double unit_peak() {
       tiles.add_products<3, 4, 6>();
     }
   }
-  return 4.0 * kRounds * 16 * 16 * 32 * 2 / (bench::thread_seconds() - start);
+  return 4.0 * kRounds * 16 * 16 * 32 * 2 / (throughput::thread_seconds() - start);
 }
 #else
 double unit_peak() { return 0.0; }
@@ -130,14 +130,14 @@ double unit_peak() { return 0.0; }
 
 /// Sampled in every round that is `place` modulo `period`.
 struct Case {
-  bench::Row row;
-  std::function<void(bench::Row&)> sample;
+  throughput::Row row;
+  std::function<void(throughput::Row&)> sample;
   int place = 0;
   int period = 1;
 };
 
 /// The longest of the threads counts: what one matrix takes while all are busy.
-bench::Row row_of(const char* name, const Weights& weights, Way way, int threads) {
+throughput::Row row_of(const char* name, const Weights& weights, Way way, int threads) {
   const decode::EncodedMatrix& matrix = weights.encoded->matrix();
   return {.name = name,
           .route = fmt::format("{}, {} thread{}", name_of(way), threads, threads == 1 ? "" : "s"),
@@ -153,15 +153,15 @@ bench::Row row_of(const char* name, const Weights& weights, Way way, int threads
 void add_gram_case(const Weights& weights, Way way, int threads,
                    std::vector<std::unique_ptr<Space>>& spaces, double peak,
                    std::vector<Case>& cases) {
-  bench::Row row = row_of("gram", weights, way, threads);
+  throughput::Row row = row_of("gram", weights, way, threads);
   if (way == Way::kUnit) {
     const auto p = static_cast<double>(row.cols);
     row.limit = 1e3 * static_cast<double>(row.rows) * p * (p + 1.0) / peak;
     row.note = "limit: one product of bfloat16 per weight pair, operands in tiles";
   }
   cases.push_back({row,
-                   [=, &weights, &spaces](bench::Row& out) {
-                     out.samples.push_back(1e3 * bench::run_together(threads, [&](int thread) {
+                   [=, &weights, &spaces](throughput::Row& out) {
+                     out.samples.push_back(1e3 * throughput::run_together(threads, [&](int thread) {
                                              multiply(weights, way,
                                                       *spaces[static_cast<std::size_t>(thread)]);
                                            }));
@@ -173,9 +173,9 @@ void add_spectrum_case(const Weights& weights, Way way, int threads, Backend& ba
                        int period, std::vector<Case>& cases) {
   cases.push_back(
       {row_of("spectra.default", weights, way, threads),
-       [=, &weights, &backend](bench::Row& out) {
+       [=, &weights, &backend](throughput::Row& out) {
          std::vector<MatrixReport> reports(static_cast<std::size_t>(threads));
-         const double seconds = bench::run_together(threads, [&](int thread) {
+         const double seconds = throughput::run_together(threads, [&](int thread) {
            const auto input = make_memory_input(weights.encoded->matrix());
            MatrixInput* const batch[] = {input.get()};
            backend.measure(batch, {}, 0, {&reports[static_cast<std::size_t>(thread)], 1});
@@ -220,7 +220,7 @@ int run(int argc, char** argv) {
   app.add_flag("--json", json, "print vindex-bench/1 with all samples");
   CLI11_PARSE(app, argc, argv);
 
-  const double start = bench::wall_seconds();
+  const double start = throughput::wall_seconds();
   const int most = *std::max_element(threads.begin(), threads.end());
   const auto plain =
       cpu::make_cpu_backend(most, apps::blas_core_wish(), cpu::MatrixUnitPreference::kNone);
@@ -230,13 +230,13 @@ int run(int argc, char** argv) {
   const double peak = choice.is_used ? unit_peak() : 0.0;
 
   std::vector<Weights> weights(shapes.size() * encodings.size());
-  bench::run_together(static_cast<int>(weights.size()), [&](int index) {
+  throughput::run_together(static_cast<int>(weights.size()), [&](int index) {
     const auto at = static_cast<std::size_t>(index);
     const Shape shape = shape_of(shapes[at / encodings.size()]);
     Weights& one = weights[at];
     one.label = encodings[at % encodings.size()];
-    one.encoded = std::make_unique<bench::EncodedWeights>(bench::encoding_of(one.label), shape.rows,
-                                                          shape.cols, 1, "trained");
+    one.encoded = std::make_unique<throughput::EncodedWeights>(
+        throughput::encoding_of(one.label), shape.rows, shape.cols, 1, "trained");
     one.decoded.resize(static_cast<std::size_t>(shape.rows * shape.cols));
     decode::decode_matrix(one.encoded->matrix(), one.decoded.data(), shape.cols);
     one.parts = cpu::split_parts_of(
@@ -276,9 +276,10 @@ int run(int argc, char** argv) {
       }
     }
   }
-  bench::Report report{.commit = engine::program_commit(),
-                       .command = bench::command_text({argv, argv + argc}),
-                       .host = bench::host_facts(fmt::format("{}", plain->info().libraries.at(0)))};
+  throughput::Report report{
+      .commit = engine::program_commit(),
+      .command = throughput::command_text({argv, argv + argc}),
+      .host = throughput::host_facts(fmt::format("{}", plain->info().libraries.at(0)))};
   if (choice.is_used) {
     report.rows.push_back({.name = "probe.tdpbf16ps",
                            .route = "operands in tiles, Tflop/s as GB/s of 1000",
@@ -293,7 +294,7 @@ int run(int argc, char** argv) {
   bool is_over = false;
   for (int round = 0; !is_over; ++round) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      is_over = bench::wall_seconds() - start > seconds;
+      is_over = throughput::wall_seconds() - start > seconds;
       if (is_over) {
         break;
       }
@@ -302,12 +303,12 @@ int run(int argc, char** argv) {
       }
     }
   }
-  for (bench::Row& row : report.rows) {
+  for (throughput::Row& row : report.rows) {
     if (row.samples.empty() && row.note.empty()) {
       row.note = "not reached within the time";
     }
   }
-  fmt::print("{}", json ? bench::report_json(report) : bench::report_table(report));
+  fmt::print("{}", json ? throughput::report_json(report) : throughput::report_table(report));
   if (!choice.is_used) {
     fmt::print(stderr, "tiles_bench: no matrix unit here{}\n",
                choice.note.empty() ? "" : ": " + choice.note);

@@ -6,7 +6,7 @@
 // --json; ends with 1 where a figure is not within the tolerance.
 #include "purify_cases.hpp"
 
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "decode/encoding.hpp"
@@ -71,7 +71,7 @@ struct Purified {
   std::string gate;
 };
 
-Purified purified_once(const std::string& name, const bench::DrawnMatrix& matrix,
+Purified purified_once(const std::string& name, const throughput::DrawnMatrix& matrix,
                        const MatrixReport& report, Backend& backend) {
   Purified out{matrix.weights, ""};
   if (name == "all-zero") {
@@ -103,7 +103,7 @@ Purified purified_once(const std::string& name, const bench::DrawnMatrix& matrix
   return out;
 }
 
-MatrixReport spectrum_of(const bench::DrawnMatrix& matrix, Backend& backend) {
+MatrixReport spectrum_of(const throughput::DrawnMatrix& matrix, Backend& backend) {
   const auto input =
       make_memory_input(decode::float32_view(matrix.weights.data(), matrix.rows, matrix.cols));
   MatrixInput* const batch[] = {input.get()};
@@ -118,7 +118,7 @@ MatrixReport spectrum_of(const bench::DrawnMatrix& matrix, Backend& backend) {
 int main(int argc, char** argv) {
   CLI::App app("Squared error to the true signal that each method leaves; doing nothing is 1.\n");
   bool json = false;
-  std::size_t cases = bench::purify_cases().size();
+  std::size_t cases = throughput::purify_cases().size();
   std::uint64_t seed = 1;
   app.add_flag("--json", json, "The form vindex-bench/1");
   app.add_option("--cases", cases, "Only the first N cases")->check(CLI::Range(1, 7));
@@ -126,39 +126,41 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const auto backend = cpu::make_cpu_backend(1, apps::blas_core_wish());
-  bench::Report report;
+  throughput::Report report;
   report.commit = engine::program_commit();
-  report.command = bench::command_text(std::vector<std::string>(argv, argv + argc));
-  report.host = bench::host_facts(backend->info().libraries.front());
+  report.command = throughput::command_text(std::vector<std::string>(argv, argv + argc));
+  report.host = throughput::host_facts(backend->info().libraries.front());
   std::string table =
       fmt::format("{:<30}{:<15}{:>9}{:>11}\n", "case", "method", "error", "published");
   bool within = true;
   for (std::size_t index = 0; index < cases; ++index) {
-    const bench::PurifyCase& row = bench::purify_cases()[index];
-    const bench::DrawnMatrix matrix = bench::draw_case(index, kRows, kCols, seed);
+    const throughput::PurifyCase& row = throughput::purify_cases()[index];
+    const throughput::DrawnMatrix matrix = throughput::draw_case(index, kRows, kCols, seed);
     const MatrixReport spectrum = spectrum_of(matrix, *backend);
     const double nothing = squared_distance(matrix.weights, matrix.signal);
-    for (std::size_t k = 0; k < bench::kPurifyRules.size(); ++k) {
-      const Purified purified = purified_once(bench::kPurifyRules[k], matrix, spectrum, *backend);
+    for (std::size_t k = 0; k < throughput::kPurifyRules.size(); ++k) {
+      const Purified purified =
+          purified_once(throughput::kPurifyRules[k], matrix, spectrum, *backend);
       const double error = squared_distance(purified.weights, matrix.signal) / nothing;
       const double published = row.published[k];
-      const double relative = bench::kPurifyRules[k] == std::string_view("laser-rmt")
+      const double relative = throughput::kPurifyRules[k] == std::string_view("laser-rmt")
                                   ? kRmtTolerance
                                   : kRelativeTolerance;
       const bool fits =
           std::isnan(published) ||
           std::abs(error - published) <= std::max(kAbsoluteTolerance, relative * published);
       within = within && fits;
-      table += fmt::format("{:<30}{:<15}{:>9.3f}{:>11.3f}{}\n", row.name, bench::kPurifyRules[k],
-                           error, published, fits ? "" : "   not within the tolerance");
-      bench::Row ours{.name = "probe.purify",
-                      .route = bench::kPurifyRules[k],
-                      .rows = kRows,
-                      .cols = kCols,
-                      .spectrum = row.name,
-                      .unit = "share",
-                      .samples = {error},
-                      .note = purified.gate};
+      table +=
+          fmt::format("{:<30}{:<15}{:>9.3f}{:>11.3f}{}\n", row.name, throughput::kPurifyRules[k],
+                      error, published, fits ? "" : "   not within the tolerance");
+      throughput::Row ours{.name = "probe.purify",
+                           .route = throughput::kPurifyRules[k],
+                           .rows = kRows,
+                           .cols = kCols,
+                           .spectrum = row.name,
+                           .unit = "share",
+                           .samples = {error},
+                           .note = purified.gate};
       report.rows.push_back(ours);
       if (!std::isnan(published)) {
         ours.samples = {published};
@@ -168,7 +170,7 @@ int main(int argc, char** argv) {
       }
     }
   }
-  fmt::print("{}", json ? bench::report_json(report) : table);
+  fmt::print("{}", json ? throughput::report_json(report) : table);
   if (!within) {
     fmt::print(stderr, "purify_bench: a figure is not within the tolerance of the published one\n");
   }

@@ -1,3 +1,5 @@
+// Owns how the cases are drawn: signals of low rank, of a power law and smooth ones, the noise that
+// is added to each, and the published errors of every method.
 #include "purify_cases.hpp"
 
 #include "blas/blas.hpp"
@@ -10,7 +12,7 @@
 #include <numeric>
 #include <random>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 namespace {
 
 using Random = std::mt19937_64;
@@ -160,4 +162,4 @@ DrawnMatrix draw_case(std::size_t index, std::int64_t rows, std::int64_t cols, s
   return out;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

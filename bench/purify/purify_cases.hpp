@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// Columns of the published table.
 inline constexpr std::array<const char*, 11> kPurifyRules = {
@@ -35,4 +35,4 @@ struct DrawnMatrix {
 /// The matrix of row `index`; the same one for the same seed.
 DrawnMatrix draw_case(std::size_t index, std::int64_t rows, std::int64_t cols, std::uint64_t seed);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

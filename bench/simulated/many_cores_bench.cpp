@@ -29,7 +29,7 @@ using namespace vindex;
 
 struct Workload {
   std::string name;
-  std::vector<bench::SimulatedShape> period;
+  std::vector<throughput::SimulatedShape> period;
   std::int64_t most;  ///< matrices
 };
 
@@ -48,7 +48,7 @@ const std::vector<Workload>& workloads() {
 double mean_seconds(const Workload& workload) {
   double seconds = 0.0;
   std::int64_t count = 0;
-  for (const bench::SimulatedShape& shape : workload.period) {
+  for (const throughput::SimulatedShape& shape : workload.period) {
     seconds += static_cast<double>(shape.repeats) * shape.solve_seconds;
     count += shape.repeats;
   }
@@ -63,7 +63,7 @@ struct Figures {
   double serial_allow = 0.0;  ///< workers that the busiest of the single threads could
 };
 
-Figures figures_of(const bench::SimulatedRun& run, const bench::SimulatedTimes& times) {
+Figures figures_of(const throughput::SimulatedRun& run, const throughput::SimulatedTimes& times) {
   const auto workers = static_cast<double>(run.workers);
   const auto cores = static_cast<double>(usable_cores());
   Figures figures;
@@ -76,13 +76,14 @@ Figures figures_of(const bench::SimulatedRun& run, const bench::SimulatedTimes& 
 }
 
 /// Of the threads that make rows of reports: what is left, where each other kind is counted.
-double metrics_processor(const bench::SimulatedTimes& times) {
+double metrics_processor(const throughput::SimulatedTimes& times) {
   return times.processor - times.begin_processor - times.writer_processor - times.reader_processor -
          times.worker_processor;
 }
 
-void add_rows(const Workload& workload, const bench::SimulatedRun& run,
-              const bench::SimulatedTimes& times, const Figures& figures, bench::Report& report) {
+void add_rows(const Workload& workload, const throughput::SimulatedRun& run,
+              const throughput::SimulatedTimes& times, const Figures& figures,
+              throughput::Report& report) {
   const auto workers = static_cast<double>(run.workers);
   const auto matrices = static_cast<double>(run.matrices);
   const auto add = [&](const std::string& what, const std::string& unit, double value,
@@ -121,8 +122,8 @@ void add_rows(const Workload& workload, const bench::SimulatedRun& run,
   add("publishing", "seconds", times.publishing);
 }
 
-std::string table_line(const Workload& workload, const bench::SimulatedRun& run,
-                       const bench::SimulatedTimes& times, const Figures& figures) {
+std::string table_line(const Workload& workload, const throughput::SimulatedRun& run,
+                       const throughput::SimulatedTimes& times, const Figures& figures) {
   const double share = 100.0 / (static_cast<double>(run.workers) * times.working);
   const double each = 1e6 / static_cast<double>(run.matrices);
   std::string line = fmt::format("{:<8}{:>8}{:>9}{:>8.1f}", workload.name, run.workers,
@@ -163,10 +164,10 @@ struct DeviceCase {
 };
 
 /// Runs it, its bytes copied from the page cache, and adds what the host's threads took.
-void add_device_rows(const DeviceCase& wanted, bench::Report& report) {
+void add_device_rows(const DeviceCase& wanted, throughput::Report& report) {
   constexpr std::size_t kCopied = 256U << 20U;
-  const bench::SimulatedShape shape{7168, 2048, true, 0.0, 1};
-  bench::SimulatedRun run;
+  const throughput::SimulatedShape shape{7168, 2048, true, 0.0, 1};
+  throughput::SimulatedRun run;
   run.period = {shape};
   run.matrices = wanted.matrices;
   run.workers = wanted.lanes;
@@ -177,7 +178,7 @@ void add_device_rows(const DeviceCase& wanted, bench::Report& report) {
                 .seconds_per_matrix = 1e-6 * wanted.microseconds,
                 .least_seconds = 0.0};
   std::ofstream(wanted.copied, std::ios::binary) << std::string(kCopied, 'x');
-  const bench::SimulatedTimes times = bench::simulate(run);
+  const throughput::SimulatedTimes times = throughput::simulate(run);
   std::filesystem::remove(wanted.output);
   std::filesystem::remove(wanted.copied);
   const auto matrices = static_cast<double>(wanted.matrices);
@@ -222,7 +223,7 @@ void add_device_rows(const DeviceCase& wanted, bench::Report& report) {
 
 /// Orders of the calls of a device, as a model has them: per matrix, and what passes before the
 /// first kernels.
-void add_pipeline_rows(bench::Report& report) {
+void add_pipeline_rows(throughput::Report& report) {
   struct Order {
     const char* name;
     std::int32_t lanes;
@@ -242,11 +243,12 @@ void add_pipeline_rows(bench::Report& report) {
       for (const Order& order : kOrders) {
         const std::vector<std::int64_t> units(static_cast<std::size_t>(matrices / order.unit),
                                               order.unit);
-        const bench::PipelineTimes times = bench::run_pipeline({.lanes = order.lanes,
-                                                                .takes_turns = order.takes_turns,
-                                                                .kernels = kernels,
-                                                                .least_kernels = least},
-                                                               units);
+        const throughput::PipelineTimes times =
+            throughput::run_pipeline({.lanes = order.lanes,
+                                      .takes_turns = order.takes_turns,
+                                      .kernels = kernels,
+                                      .least_kernels = least},
+                                     units);
         report.rows.push_back(
             {.name = "probe.pipeline",
              .route = fmt::format("{}, units of {}", order.name, order.unit),
@@ -266,9 +268,9 @@ void add_pipeline_rows(bench::Report& report) {
   }
 }
 
-std::string device_table(const bench::Report& report) {
+std::string device_table(const throughput::Report& report) {
   std::string out;
-  for (const bench::Row& row : report.rows) {
+  for (const throughput::Row& row : report.rows) {
     out += fmt::format("{:<28}{:>12.4g} {:<14}{:>10}  {}\n", row.name, row.samples.front(),
                        row.unit, row.limit ? fmt::format("{:.4g}", *row.limit) : "-", row.note);
   }
@@ -309,22 +311,22 @@ int main(int argc, char** argv) {
   app.add_option("--lanes", wanted.lanes, "Its calls at once");
   CLI11_PARSE(app, argc, argv);
 
-  bench::Report report;
+  throughput::Report report;
   report.commit = engine::program_commit();
-  report.command = bench::command_text(std::vector<std::string>(argv, argv + argc));
-  report.host = bench::host_facts("none");
+  report.command = throughput::command_text(std::vector<std::string>(argv, argv + argc));
+  report.host = throughput::host_facts("none");
   const std::string output =
       (std::filesystem::path(folder) / fmt::format("many-cores-{}.h5", ::getpid())).string();
   if (pipeline) {
     add_pipeline_rows(report);
-    fmt::print("{}", json ? bench::report_json(report) : device_table(report));
+    fmt::print("{}", json ? throughput::report_json(report) : device_table(report));
     return 0;
   }
   if (device) {
     wanted.output = output;
     wanted.copied = (std::filesystem::path(folder) / fmt::format("copied-{}", ::getpid())).string();
     add_device_rows(wanted, report);
-    fmt::print("{}", json ? bench::report_json(report) : device_table(report));
+    fmt::print("{}", json ? throughput::report_json(report) : device_table(report));
     return 0;
   }
   if (!json) {
@@ -335,7 +337,7 @@ int main(int argc, char** argv) {
       continue;
     }
     for (const std::int32_t count : workers) {
-      bench::SimulatedRun run;
+      throughput::SimulatedRun run;
       run.period = workload.period;
       run.workers = count;
       run.matrices = std::clamp(std::llround(seconds * count / mean_seconds(workload)), 4LL * count,
@@ -344,7 +346,7 @@ int main(int argc, char** argv) {
           static_cast<std::uint64_t>((count + 1) * gib_per_worker * static_cast<double>(1U << 30U));
       run.bytes_per_second = 1e9 * gb_per_second;
       run.output = output;
-      const bench::SimulatedTimes times = bench::simulate(run);
+      const throughput::SimulatedTimes times = throughput::simulate(run);
       std::filesystem::remove(output);
       const Figures figures = figures_of(run, times);
       add_rows(workload, run, times, figures, report);
@@ -355,7 +357,7 @@ int main(int argc, char** argv) {
     }
   }
   if (json) {
-    fmt::print("{}", bench::report_json(report));
+    fmt::print("{}", throughput::report_json(report));
   }
   return 0;
 }

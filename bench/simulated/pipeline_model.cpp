@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -119,4 +119,4 @@ PipelineTimes run_pipeline(const Pipeline& pipeline, const std::vector<std::int6
   return Model(pipeline, units).run();
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 struct Pipeline {
   std::int32_t lanes = 3;
@@ -27,4 +27,4 @@ struct PipelineTimes {
 /// `units`: matrices of each call, one piece each; a lane that is free takes the next one.
 PipelineTimes run_pipeline(const Pipeline& pipeline, const std::vector<std::int64_t>& units);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -288,7 +288,7 @@ class TimedJob final : public engine::Job {
   std::vector<engine::RowWork> works(const std::vector<std::int64_t>& rows) const override {
     return inner_->works(rows);
   }
-  engine::Lanes lanes() const override { return inner_->lanes(); }
+  engine::WorkerLayout worker_layout() const override { return inner_->worker_layout(); }
   std::unique_ptr<StagingBuffer> make_staging(std::size_t bytes) override {
     begins_units = true;
     ++clocks_.staging_made;
@@ -486,4 +486,4 @@ SimulatedTimes simulate(const SimulatedRun& run) {
   return times;
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

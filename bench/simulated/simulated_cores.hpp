@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 /// Matrices of one shape and how long solving one takes, on one core.
 struct SimulatedShape {
@@ -65,4 +65,4 @@ void sleep_until(std::chrono::steady_clock::time_point when);
 /// Errors: those of a run; InternalError where a row is missing or failed.
 SimulatedTimes simulate(const SimulatedRun& run);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 namespace {
 
@@ -198,4 +198,4 @@ std::unique_ptr<Backend> make_simulated_device(
   return std::make_unique<SimulatedDevice>(model, std::move(report), std::move(ended));
 }
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

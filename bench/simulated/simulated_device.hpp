@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 
-namespace vindex::bench {
+namespace vindex::throughput {
 
 struct DeviceModel {
   std::int32_t lanes = 3;
@@ -35,4 +35,4 @@ std::unique_ptr<Backend> make_simulated_device(
     std::function<const MatrixReport&(std::int64_t rows, std::int64_t cols)> report,
     std::function<void(const DeviceCall&)> ended);
 
-}  // namespace vindex::bench
+}  // namespace vindex::throughput

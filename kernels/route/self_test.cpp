@@ -1,3 +1,5 @@
+// Owns the trials one by one: which inputs each kernel gets, what the result is compared with, and
+// how far it may be off.
 #include "self_test.hpp"
 
 #include "host_reference.hpp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes every system call of short runs fail, one run for each, and prints how they ended: the table of
-# docs/reliability.md. Exit code 1 where a run did not end as expected. Arguments go to tests/faults/walk.py
+# docs/runs/reliability.md. Exit code 1 where a run did not end as expected. Arguments go to tests/faults/walk.py
 # (--stride 20 for a quick look, --scenario merge). --stride 4 makes 10,300 runs, 20 minutes on two cores; in memory where
 # there is such a folder, because a disk takes four times as long.
 set -euo pipefail

@@ -346,7 +346,7 @@ peers() {
   if [[ "$1" == cupy ]]; then
     names=cupy.gram32+eigvalsh,cupy.svd ours=(--no-ours --batch 16)
   fi
-  # Their errors are known (docs/performance.md) and would cost a float64 SVD on the host.
+  # Their errors are known (docs/runs/performance.md) and would cost a float64 SVD on the host.
   python3 bench/peers/peers.py --program "$stage/vindex" --device cuda --samples 3 --peer-seconds 8 --answer-seconds 30 --no-errors \
     --time-limit "$2" --spectra "${VINDEX_PEERS_SPECTRA:-noise}" --peers "$names" "${ours[@]}" -o "$raw/peers-$1.json"
 }

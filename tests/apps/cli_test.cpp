@@ -1,7 +1,6 @@
 // The command line as a contract: streams, exit codes, help, refusals.
-#include "program_fixture.hpp"
-
-#include "tests/support/text_lines.hpp"
+#include "tests/support/program/program_fixture.hpp"
+#include "tests/support/file_content.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

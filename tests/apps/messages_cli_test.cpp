@@ -1,5 +1,5 @@
 // Refusals that say what there is and what was probably meant: one line, exit 64, nothing written.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 

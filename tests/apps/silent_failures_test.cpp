@@ -1,6 +1,6 @@
 // No verb ends with another code than 0 in silence: one line on standard error says why, with
 // --quiet, --worker and redirected output too.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 

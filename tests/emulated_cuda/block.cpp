@@ -1,3 +1,5 @@
+// Owns the rounds in which the threads of a block run, barriers and warp operations among them, and
+// the report of a thread that breaks a rule.
 #include "block.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Owns making the back end over the emulated device, once for all tests of a process.
 #include "emulated_backend.hpp"
 
 #include "passed_trials.hpp"

@@ -1,3 +1,4 @@
+// The flags that select matrices: layers, blocks, roles, expressions, and their errors.
 #include "model/selection/selection.hpp"
 
 #include "model_fixture.hpp"

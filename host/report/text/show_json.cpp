@@ -1,5 +1,5 @@
-// What `show --json` says to programs: one document, schema "vindex-show/1", and of rows of cells
-// theirs.
+// Owns the text of `show --json` for programs: one document, schema "vindex-show/1", and of rows of
+// cells theirs.
 #include "cells_text.hpp"
 #include "shown_spectra.hpp"
 

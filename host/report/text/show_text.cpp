@@ -1,4 +1,4 @@
-// What `show` says to people: tables of numbers with four digits, `-` where there is none.
+// Owns the text of `show` for readers: tables of numbers with four digits, `-` where there is none.
 #include "shown_spectra.hpp"
 
 #include "core/text/short_names.hpp"

@@ -13,7 +13,7 @@ import kill_walk
 import pytest
 from serving import Server, busy, program_of, synthesize
 
-from vindex.serve.supervise import start_time
+from vindex.serve.jobs.supervise import start_time
 
 
 def alive(pid: int) -> bool:

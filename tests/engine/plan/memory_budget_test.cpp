@@ -1,3 +1,4 @@
+// The memory budget: never exceeded, first come first served, woken by a stop.
 #include "engine/plan/memory_budget.hpp"
 
 #include <vindex/error.hpp>

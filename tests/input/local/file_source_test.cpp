@@ -1,3 +1,5 @@
+// Local files and memory as byte sources: reading, refusal of what is no file, and files that
+// changed since they were opened.
 #include "input/local/file_source.hpp"
 
 #include "input/local/positional_read.hpp"

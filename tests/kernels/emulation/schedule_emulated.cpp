@@ -1,3 +1,4 @@
+// Owns the order of threads where kernels run in the emulation: it follows a seed.
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <emulated/execution.hpp>
