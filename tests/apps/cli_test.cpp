@@ -1,6 +1,6 @@
 // The command line as a contract: streams, exit codes, help, refusals.
-#include "tests/support/program/program_fixture.hpp"
 #include "tests/support/file_content.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
