@@ -133,9 +133,9 @@ TEST_F(NormsJobTest, IsAFileOfNoKindWithoutItsSchema) {
 TEST(AddingAJob, ThePageShowsTheExample) {
   const std::string root = VINDEX_SOURCE_DIR;
   const std::string code = vindex::testing::file_text(root + "/tests/commands/norms/norms_job.hpp");
-  EXPECT_NE(
-      vindex::testing::file_text(root + "/docs/adding-a-job.md").find("```cpp\n" + code + "```\n"),
-      std::string::npos)
+  EXPECT_NE(vindex::testing::file_text(root + "/docs/developing/adding-a-job.md")
+                .find("```cpp\n" + code + "```\n"),
+            std::string::npos)
       << "docs/developing/adding-a-job.md shows something else than "
          "tests/commands/norms/norms_job.hpp";
 }
