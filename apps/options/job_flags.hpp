@@ -7,7 +7,6 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "engine/plan/memory_budget.hpp"
-#include "results/parts/run_store.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -9,9 +9,9 @@
 #include "apps/process/arithmetic_environment.hpp"
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "engine/run/version.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "throughput/report.hpp"
 #include <vindex/error.hpp>
 

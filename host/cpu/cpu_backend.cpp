@@ -4,17 +4,18 @@
 #include "cpu_backend.hpp"
 
 #include "cpu_info.hpp"
-#include "cpu_routes.hpp"
-#include "workspace.hpp"
+#include "cpu_spectrum.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
 #include "core/process/parallel.hpp"
-#include "cpu/gram/tile_product.hpp"
+#include "cpu/gram/simd_gram_amx.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
+#include "cpu/route/plan_svd.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include "decode/decode_matrix.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include <vindex/error.hpp>
 
 #include <string>

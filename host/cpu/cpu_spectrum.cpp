@@ -1,12 +1,20 @@
 // Owns the measurement of one matrix on the CPU: the loop that computes a step, has it judged, and
 // computes the step that the judgement asks for.
-#include "cpu_routes.hpp"
-#include "cpu_tiles.hpp"
+#include "cpu_spectrum.hpp"
 
 #include "backend/backend.hpp"
+#include "cpu/route/gram_route.hpp"
+#include "cpu/strict/qr_route.hpp"
+#include "cpu/tail/cpu_tail.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/top/cpu_fast.hpp"
+#include "cpu/top/cpu_vectors.hpp"
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/further_results.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
+#include "statistics/judgement/step_result.hpp"
 #include "statistics/null/sign_flip_null.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
 
 #include <optional>
 #include <utility>

@@ -5,7 +5,7 @@
 #include "backend/backend.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "model/selection/selection.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <string>
@@ -34,7 +34,7 @@ struct RunSettings {
   std::vector<std::int32_t> devices = {0};  ///< CUDA devices; empty: all
   std::int32_t threads = 0;                 ///< CPU workers; 0: every core
   std::string blas_core;  ///< kernels of OpenBLAS that the user wants; empty: the processor's best
-  bool matrix_unit = true;  ///< the CPU back end may use the processor's (cpu/gram/matrix_unit.hpp)
+  bool matrix_unit = true;  ///< the CPU back end may use the processor's (cpu/simd/matrix_unit.hpp)
   std::uint64_t ram_budget = 0;  ///< bytes; a run needs more than 0 (engine/plan/memory_budget.hpp)
   input::BulkReadOptions reading;
   results::WorkerShare worker;

@@ -9,9 +9,10 @@
 #include "core/json/json.hpp"
 #include "core/text/secrets.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/extract/organ_model.hpp"
-#include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
+#include "organ/opening/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 
 #include "core/json/json.hpp"
 #include "results/reading/query.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/table_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 
 #include "core/constants.hpp"
 #include "model/families/architecture_facts.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 #include "statistics/scales/scale_figures.hpp"
 
 #include <array>

@@ -10,6 +10,8 @@
 #include "engine/run/opening.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_extent.hpp"
+#include "input/bulk/read_statistics.hpp"
 #include "input/local/page_residency.hpp"
 #include "synth/make_model.hpp"
 #include <vindex/error.hpp>

@@ -8,6 +8,7 @@
 #include "commands/token_tables/activations_row.hpp"
 #include "engine/units/row_slabs.hpp"
 #include "engine/units/unit_stream.hpp"
+#include "statistics/activations/activation_statistics.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -11,6 +11,7 @@
 #include "engine/run/job_frame.hpp"
 #include "engine/run/opening.hpp"
 #include "model/selection/selection.hpp"
+#include "statistics/activations/activation_nulls.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,11 +5,11 @@
 #include "pair_cells.hpp"
 
 #include "core/process/parallel.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/read_ahead_window.hpp"
 #include "engine/units/unit_stream.hpp"
 #include "model/selection/selection.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include "pair_cells.hpp"
 
 #include "engine/run/job.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include "statistics/spectrum/subspace_overlap.hpp"
 #include <vindex/error.hpp>
 

@@ -4,9 +4,9 @@
 
 #include "backend/backend.hpp"
 #include "backend/derived_input.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/comparison/pair_comparison.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <cstdint>
 #include <exception>

@@ -4,7 +4,7 @@
 #include "core/integers.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/secrets.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 #include "write/safetensors_writer.hpp"
 #include <vindex/error.hpp>
 

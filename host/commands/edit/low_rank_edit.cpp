@@ -2,7 +2,7 @@
 #include "low_rank_edit.hpp"
 
 #include "blas/steps/steps.hpp"
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_spectrum.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

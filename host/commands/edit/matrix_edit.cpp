@@ -4,6 +4,7 @@
 #include "blas/blas.hpp"
 #include "core/digest.hpp"
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
-#include "cpu/symmetric_eigenvalues.hpp"
+#include "cpu/tridiagonal/symmetric_eigenvalues.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 
 #include "low_rank_edit.hpp"
 
-#include "decode/decode_matrix.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include "engine/units/row_slabs.hpp"
 #include "model/model_index.hpp"

@@ -4,7 +4,7 @@
 #include "expert_row.hpp"
 
 #include "core/process/parallel.hpp"
-#include "cpu/symmetric_eigenvalues.hpp"
+#include "cpu/tridiagonal/symmetric_eigenvalues.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include "engine/units/range_reader.hpp"
 #include "statistics/experts/expert_axis.hpp"

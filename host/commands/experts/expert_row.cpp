@@ -4,7 +4,7 @@
 
 #include "experts_cells.hpp"
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "statistics/spectrum/subspace_overlap.hpp"
 
 #include <fmt/format.h>

@@ -9,12 +9,11 @@
 #include "purify_methods.hpp"
 
 #include "backend/backend.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "engine/run/progress.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/assemble/compose.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/source/organ_class.hpp"
 
 #include <cstdint>
 #include <functional>

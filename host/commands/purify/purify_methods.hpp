@@ -18,7 +18,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -3,6 +3,7 @@
 #include "purify_methods.hpp"
 
 #include "blas/blas.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "statistics/spectrum/spectral_theta.hpp"
 #include <vindex/error.hpp>

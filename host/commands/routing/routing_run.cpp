@@ -6,10 +6,13 @@
 #include "commands/token_tables/routing_cells.hpp"
 #include "core/digest.hpp"
 #include "core/process/parallel.hpp"
+#include "engine/run/description_parts.hpp"
 #include "engine/run/job_frame.hpp"
+#include "engine/run/opening.hpp"
+#include "input/open/open_model.hpp"
 #include "model/routers/carried_rule.hpp"
 #include "model/routers/read_router_rule.hpp"
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,9 +4,12 @@
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_nulls.hpp"
+#include "cpu/product/product_spectrum.hpp"
 #include "decode/encode/encode.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/derived_rows.hpp"
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>

@@ -8,6 +8,7 @@
 #include "commands/trace/statistics/trace_statistics.hpp"
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/devices/backends.hpp"

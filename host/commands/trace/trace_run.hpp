@@ -6,7 +6,7 @@
 #include "commands/trace/statistics/trace_logits.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/opening.hpp"
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,13 +1,15 @@
-// Owns the pass over the weights that fills a Gram matrix: which kernel multiplies them, and the
-// exact diagonal put in afterwards.
+// Owns the choice of the kernel that multiplies the weights, and the exact diagonal put in afterwards.
+#include "form_gram.hpp"
+
 #include "gram.hpp"
 #include "group_sums.hpp"
+#include "short_norms.hpp"
 #include "simd_gram_bf16.hpp"
 #include "split_gram.hpp"
 
 #include "core/integers.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,9 @@
 // Owns choosing back ends.
 #include "backends.hpp"
 
+#include "blas/blas_library.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>

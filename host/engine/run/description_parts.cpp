@@ -3,7 +3,7 @@
 
 #include "version.hpp"
 
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json.hpp"
 #include "input/model_store.hpp"
 #include <vindex/error.hpp>

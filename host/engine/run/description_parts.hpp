@@ -8,7 +8,7 @@
 #include "input/bulk/bulk_reader.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstdint>
 #include <memory>

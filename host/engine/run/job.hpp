@@ -7,9 +7,8 @@
 #include "engine/plan/job_plan.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "engine/units/bounded_queue.hpp"
-#include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 
 #include <cstddef>
 #include <cstdint>

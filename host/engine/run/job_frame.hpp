@@ -13,7 +13,7 @@
 #include "engine/run_settings.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <initializer_list>

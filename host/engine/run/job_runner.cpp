@@ -7,13 +7,14 @@
 #include "stall_watch.hpp"
 #include "worker_pool.hpp"
 
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "engine/plan/division.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/plan/pace.hpp"
 #include "engine/units/stored_sources.hpp"
 #include "engine/units/unit_stream.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

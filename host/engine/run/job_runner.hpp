@@ -7,7 +7,10 @@
 #include "run_outcome.hpp"
 
 #include "input/bulk/bulk_reader.hpp"
-#include "results/parts/run_store.hpp"
+#include "input/bulk/read_statistics.hpp"
+#include "results/runs/worker_share.hpp"
+#include "results/schema/run_description.hpp"
+#include <vindex/error.hpp>
 
 #include <chrono>
 #include <cstdint>

@@ -2,6 +2,9 @@
 #include "opening.hpp"
 
 #include "input/local/file_source.hpp"
+#include "input/open/open_model.hpp"
+#include "input/stores/open_store.hpp"
+#include "model/importance/importance_matrix.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 

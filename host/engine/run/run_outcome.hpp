@@ -6,7 +6,7 @@
 
 #include "core/text/text_table.hpp"
 #include "input/bulk/bulk_reader.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

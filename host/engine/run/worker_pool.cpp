@@ -3,7 +3,7 @@
 #include "worker_pool.hpp"
 
 #include "core/process/stop.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 
 #include <algorithm>
 #include <condition_variable>

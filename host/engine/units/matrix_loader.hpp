@@ -6,6 +6,8 @@
 #include "stored_parts.hpp"
 
 #include "backend/backend.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "input/model_files.hpp"
 #include "model/model_index.hpp"
 
 #include <memory>

@@ -18,7 +18,7 @@ std::span<std::byte> aligned(std::span<std::byte> memory) {
 
 std::vector<input::BulkExtent> extents_of(const input::Placement& placement, std::byte* base) {
   std::vector<input::BulkExtent> extents;
-  for (const input::Placement::Piece& piece : placement.pieces) {
+  for (const input::Placement::MergedRange& piece : placement.pieces) {
     extents.push_back({piece.range, base + piece.at, true});
   }
   return extents;

@@ -7,6 +7,8 @@
 
 #include "backend/backend.hpp"
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/placement.hpp"
+#include "input/bulk/read_extent.hpp"
 
 #include <condition_variable>
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 #include "range_reader.hpp"
 
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_extent.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,6 @@
 // Owns noticing that a file is no longer the one whose header was read: asked once for what a unit
 // of work has read, before its numbers are believed, since asking may cost a request.
 #pragma once
-
 #include "input/model_files.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include "stored_parts.hpp"
 
 #include "core/digest.hpp"
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "source_watch.hpp"
 
 #include "backend/backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
 

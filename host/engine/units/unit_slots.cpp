@@ -5,7 +5,7 @@
 #include "stored_parts.hpp"
 
 #include "core/process/stop.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include <vindex/error.hpp>
 
 #include <cstring>

@@ -5,6 +5,7 @@
 #include "matrix_loader.hpp"
 #include "unit_slots.hpp"
 
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <atomic>

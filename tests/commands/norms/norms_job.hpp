@@ -9,7 +9,7 @@
 #include "engine/run/opening.hpp"
 #include "engine/units/row_slabs.hpp"
 #include "engine/units/unit_stream.hpp"
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

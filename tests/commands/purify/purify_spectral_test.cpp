@@ -2,7 +2,7 @@
 // matter, and the factors that a back end's vectors make.
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <gtest/gtest.h>
 
@@ -171,7 +171,7 @@ TEST(PurifySpectralTest, PermutedRowsAndColumnsGiveThePermutedResult) {
   for (std::size_t i = 0; i < noise.size(); ++i) {
     matrix.values[i] += 0.3F * noise[i];
   }
-  const auto turned = [](const std::vector<float>& values) {
+  const auto transposed = [](const std::vector<float>& values) {
     std::vector<float> out;
     for (std::int64_t i = 0; i < kRows; ++i) {
       for (std::int64_t j = 0; j < kCols; ++j) {
@@ -180,10 +180,10 @@ TEST(PurifySpectralTest, PermutedRowsAndColumnsGiveThePermutedResult) {
     }
     return out;
   };
-  const Matrix other{.rows = kRows, .cols = kCols, .values = turned(matrix.values)};
+  const Matrix other{.rows = kRows, .cols = kCols, .values = transposed(matrix.values)};
   for (const PurifyMethod method :
        {PurifyMethod::kSvdShrink, PurifyMethod::kSvdGd, PurifyMethod::kLaser}) {
-    const std::vector<float> first = turned(purified(matrix, {.method = method}));
+    const std::vector<float> first = transposed(purified(matrix, {.method = method}));
     const std::vector<float> second = purified(other, {.method = method});
     EXPECT_LT(change_of_weights(first, second).relative_change, 1e-4) << method_name(method);
   }

@@ -4,7 +4,7 @@
 
 #include "commands/trace/statistics/loss_report.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -8,7 +8,9 @@
 #include "commands/trace/output/trace_dump.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "results/reading/results_reader.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/shown_cells.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 

@@ -5,6 +5,7 @@
 #include "commands/spectra/measure_run.hpp"
 #include "engine/run/opening.hpp"
 #include "engine/units/stored_sources.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/shard_copies.hpp"
 #include "tests/support/program/h5_support.hpp"
 #include "tests/support/safetensors_builder.hpp"

@@ -2,7 +2,7 @@
 #include "decoded_part.hpp"
 
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -15,8 +15,9 @@
 #include "engine/run/job_frame.hpp"
 #include "model/selection/selection.hpp"
 #include "results/parts/output_path.hpp"
-#include "results/parts/results_writer.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
+#include "results/writing/results_writer.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -4,7 +4,10 @@
 
 #include "store_settings.hpp"
 
+#include "decode/encoding/element_type.hpp"
 #include "engine/run/job_runner.hpp"
+#include "engine/run/opening.hpp"
+#include "model/vocabulary/features.hpp"
 
 namespace vindex::commands {
 

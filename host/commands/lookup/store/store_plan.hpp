@@ -4,7 +4,7 @@
 #include "store_settings.hpp"
 
 #include "commands/lookup/features/feature_source.hpp"
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Owns what storing features is asked for.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "engine/run_settings.hpp"
 #include "model/vocabulary/features.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "core/json/json_document.hpp"
 #include "engine/run/opening.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <functional>
 #include <string>

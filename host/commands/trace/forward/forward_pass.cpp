@@ -10,6 +10,7 @@
 #include "decode/decode_matrix.hpp"
 #include "engine/run/matrix_pass.hpp"
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

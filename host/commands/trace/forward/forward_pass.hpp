@@ -9,6 +9,7 @@
 #include "commands/trace/tokens/trace_prompts.hpp"
 #include "engine/run/job_runner.hpp"
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 #include "model/model_index.hpp"
 #include "model/transformer/transformer.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "core/integers.hpp"
 #include "engine/plan/memory_budget.hpp"
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_extent.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include "commands/trace/tokens/trace_observer.hpp"
 #include "commands/trace/tokens/trace_prompts.hpp"
 #include "core/files/atomic_file.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "model/selection/selection.hpp"
 #include "model/transformer/transformer.hpp"
 

@@ -5,6 +5,8 @@
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/byte_source.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/temporary_files.hpp"
 #include "core/integers.hpp"
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"
@@ -12,7 +14,7 @@
 #include "input/local/file_source.hpp"
 #include "model/dump.hpp"
 #include "model/routers/carried_rule.hpp"
-#include "results/tables/description.hpp"
+#include "results/schema/file_description.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -13,7 +13,6 @@
 
 #include "commands/trace/tokens/token_rows.hpp"
 #include "results/parts/lock_file.hpp"
-#include "results/parts/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

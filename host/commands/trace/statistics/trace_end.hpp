@@ -8,7 +8,7 @@
 #include "commands/trace/tokens/trace_observer.hpp"
 #include "commands/trace/tokens/trace_prompts.hpp"
 #include "engine/run/job_runner.hpp"
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -6,12 +6,13 @@
 #include "commands/trace/output/trace_dump.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/run/job.hpp"
 #include "model/dump.hpp"
 #include "model/records.hpp"
 #include "statistics/cka/gram_cka.hpp"
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

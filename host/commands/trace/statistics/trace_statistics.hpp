@@ -14,8 +14,9 @@
 #include "commands/trace/tokens/trace_prompts.hpp"
 #include "input/model_files.hpp"
 #include "model/transformer/transformer.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/tables/cell_table.hpp"
+#include "results/runs/run_store.hpp"
+#include "results/schema/cell_table.hpp"
+#include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>

@@ -1,8 +1,7 @@
 // Owns what a forward pass shows to who keeps something of it (the dump, statistics): blocks of
 // rows as they are computed, layer by layer.
 #pragma once
-
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 
 #include <cstdint>
 #include <span>
