@@ -2,7 +2,8 @@
 #include "stored_parts.hpp"
 
 #include "core/digest.hpp"
-#include "decode/formats/decode_view.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
