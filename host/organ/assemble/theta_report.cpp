@@ -1,5 +1,5 @@
 // Owns writing theta into a report and reading it back from one.
-#include "recipe.hpp"
+#include "theta_report.hpp"
 
 #include "core/json/json_scanner.hpp"
 #include "organ/manifest/json_node.hpp"

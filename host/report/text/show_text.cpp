@@ -3,6 +3,7 @@
 
 #include "core/text/short_names.hpp"
 #include "core/text/text_table.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
