@@ -81,7 +81,7 @@ void refuse_metric_flags(const ShowFlags& flags, results::FileSchema schema) {
     throw UsageError("E-SHOW-KIND",
                      fmt::format("{} is a file of `vindex {}`: --layer, --block, --role, --top, "
                                  "--by, --per-layer, --wide and --json go with it",
-                                 printable(flags.path), results::writing_verb(schema)));
+                                 printable(flags.path), results::writing_command(schema)));
   }
 }
 

@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 class ExportCells : public ::testing::Test {
  protected:
   std::string file_of(FileSchema schema) {
-    const std::string path = folder_ / (std::string(writing_verb(schema)) + ".h5");
+    const std::string path = folder_ / (std::string(writing_command(schema)) + ".h5");
     write_cells(path, cell_run(schema));
     return path;
   }

@@ -108,11 +108,8 @@ TEST_P(ShowTop, AStatisticIsLeftOutWithItsNull) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop,
-                         ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting,
-                                           FileSchema::kTrace),
-                         [](const auto& kind) { return std::string(writing_verb(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop, ::testing::ValuesIn(cell_kinds()),
+                         [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 }  // namespace
 }  // namespace vindex::results::testing::show_top_test

@@ -180,11 +180,8 @@ TEST_P(CellFiles, ColumnsThatWereNotAskedForAreNotThere) {
   EXPECT_FALSE(reader.file().exists("/layer/gate_adjacent_cosine"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles,
-                         ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting,
-                                           FileSchema::kTrace),
-                         [](const auto& kind) { return std::string(writing_verb(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles, ::testing::ValuesIn(testing::cell_kinds()),
+                         [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 TEST(CellArrays, BulkBeyondTheLimitIsPublished) {
   const TestFolder folder;

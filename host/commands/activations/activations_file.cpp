@@ -88,7 +88,7 @@ results::Schema activations_schema() {
           .name = "vindex-activations",
           .version = "1.0",
           .rows = "layers",
-          .verb = "activations",
+          .command = "activations",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

@@ -156,7 +156,7 @@ results::Schema cka_schema() {
           .name = "vindex-cka",
           .version = "1.2",
           .rows = "layers",
-          .verb = "cka",
+          .command = "cka",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

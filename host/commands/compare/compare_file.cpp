@@ -156,7 +156,7 @@ results::Schema compare_schema() {
           .name = "vindex-compare",
           .version = "1.1",
           .rows = "pairs",
-          .verb = "compare",
+          .command = "compare",
           .table = "/pair",
           .dimension = "pair",
           .name_column = "tensor_a",

@@ -66,12 +66,12 @@ class Editing {
     warn_of_stored_output(result);
     require_adaptable(settings_, files_, index_, targets_);
     require_decodable(wants_model);
-    if (settings_.verb == EditVerb::kDelete) {
+    if (settings_.kind == EditKind::kDelete) {
       require_side(targets_, settings_);
     }
     read_inputs(result);
     if (settings_.direction.kind == DirectionChoice::Kind::kSingular &&
-        settings_.verb == EditVerb::kDelete) {
+        settings_.kind == EditKind::kDelete) {
       backend_ = settings_.backend();
     }
     use_threads();
@@ -105,7 +105,7 @@ class Editing {
 
   /// Of a patch by its headers, so that what they refute is refused before factors are read.
   void find_targets_of() {
-    if (settings_.verb != EditVerb::kApply) {
+    if (settings_.kind != EditKind::kApply) {
       targets_ = find_targets(index_, settings_);
       return;
     }
@@ -216,8 +216,8 @@ class Editing {
 
   LowRankEdit edit_of(std::size_t index, const model::MatrixRecord& matrix, EditedMatrix& out,
                       std::optional<Direction>& direction) {
-    switch (settings_.verb) {
-      case EditVerb::kDelete: {
+    switch (settings_.kind) {
+      case EditKind::kDelete: {
         blas::set_library_threads(1);  // what back ends count on
         ChosenDirection chosen =
             choose_direction(watch_, index_, matrix, settings_,
@@ -231,14 +231,14 @@ class Editing {
         direction = std::move(chosen.direction);
         return edit;
       }
-      case EditVerb::kInsert:
+      case EditKind::kInsert:
         return insertion(arrays_.keys->values, arrays_.values->values);
-      case EditVerb::kMemit:
+      case EditKind::kMemit:
         out.condition.emplace();
         return memit(*arrays_.keys, *arrays_.values,
                      arrays_.covariance ? &*arrays_.covariance : nullptr, settings_.ridge,
                      *out.condition, settings_.stop);
-      case EditVerb::kApply:
+      case EditKind::kApply:
         break;
     }
     return scaled(std::move(patch_entries_[index].edit), settings_.alpha);
@@ -319,7 +319,7 @@ class Editing {
     if (direction && out.change.norm > 0.0) {
       out.share = std::pow(out.change.direction_before / out.change.norm, 2);
     }
-    if (settings_.verb == EditVerb::kApply) {
+    if (settings_.kind == EditKind::kApply) {
       require_base(patch_entries_[i], out, result);
     }
     judge(matrix, out, result);
@@ -389,9 +389,9 @@ class Editing {
 
 }  // namespace
 
-std::string_view verb_name(EditVerb verb) {
+std::string_view kind_name(EditKind kind) {
   constexpr std::string_view kNames[] = {"delete", "insert", "memit", "apply"};
-  return kNames[static_cast<std::size_t>(verb)];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 EditResult edit_model(const EditSettings& settings) {

@@ -18,8 +18,8 @@
 
 namespace vindex::edit {
 
-enum class EditVerb : std::uint8_t { kDelete, kInsert, kMemit, kApply };
-std::string_view verb_name(EditVerb verb);
+enum class EditKind : std::uint8_t { kDelete, kInsert, kMemit, kApply };
+std::string_view kind_name(EditKind kind);
 
 /// What `delete` takes away.
 struct DirectionChoice {
@@ -33,7 +33,7 @@ struct DirectionChoice {
 DirectionChoice parse_direction(const std::string& text);
 
 struct EditSettings {
-  EditVerb verb = EditVerb::kDelete;
+  EditKind kind = EditKind::kDelete;
   std::string model, model_config;
   std::string tensor;                 ///< logical name
   std::string tensors, layers;        ///< --tensors REGEX, --layers: several (delete)

@@ -75,7 +75,7 @@ results::Schema experts_schema() {
           .name = "vindex-experts",
           .version = "1.2",
           .rows = "groups",
-          .verb = "experts",
+          .command = "experts",
           .table = "/group",
           .dimension = "group",
           .name_column = "tensor",

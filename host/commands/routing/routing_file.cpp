@@ -84,7 +84,7 @@ results::Schema routing_schema() {
           .name = "vindex-routing",
           .version = "1.1",
           .rows = "layers",
-          .verb = "routing",
+          .command = "routing",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

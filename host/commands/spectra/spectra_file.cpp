@@ -201,7 +201,7 @@ results::Schema spectra_schema() {
           .name = "vindex-results",
           .version = "1.5",
           .rows = "matrices",
-          .verb = "measure",
+          .command = "measure",
           .table = "/matrix",
           .dimension = "matrix",
           .name_column = "tensor",

@@ -10,7 +10,7 @@
 
 namespace vindex {
 
-/// Ids of the errors of one kind of output. Scripts match them, so every verb keeps its own.
+/// Ids of the errors of one kind of output. Scripts match them, so every command keeps its own.
 struct OutputErrorIds {
   const char* create = "E-OUT-CREATE";
   const char* write = "E-OUT-WRITE";

@@ -2,7 +2,7 @@
 #include "devices_ahead.hpp"
 
 #include "core/files/path_kind.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 
 #include <utility>
 

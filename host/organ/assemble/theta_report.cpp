@@ -4,6 +4,8 @@
 #include "core/json/json_scanner.hpp"
 #include "organ/manifest/json_node.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <optional>
 #include <variant>

@@ -44,7 +44,7 @@ void require_served(const Format& format, const std::string& path, results::File
     throw UsageError("E-EXPORT-KIND",
                      fmt::format("{} is a file of `vindex {}`, of which there is no {}; csv and "
                                  "json are of every kind",
-                                 printable(path), results::writing_verb(schema), format.name));
+                                 printable(path), results::writing_command(schema), format.name));
   }
 }
 

@@ -120,7 +120,7 @@ void export_json(ExportInput& input, const std::string& target) {
       sink.write(fmt::format(R"("model_b":{},)", json_string(description.other_model)));
     }
     sink.write(fmt::format(R"("kind":{},"backend":{},)",
-                           json_string(results::writing_verb(description.schema)),
+                           json_string(results::writing_command(description.schema)),
                            json_string(description.backend)));
     for (const auto& [name, values] : description.scales) {
       sink.write(fmt::format(

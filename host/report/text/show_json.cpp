@@ -201,10 +201,11 @@ Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
 }  // namespace
 
 std::string cells_json(const results::ShownCells& shown, const TopRows& top) {
-  Json out = {{"schema", fmt::format("vindex-{}-summary/1", results::writing_verb(shown.schema))},
-              {"file", printable(shown.path)},
-              {"state", shown.state},
-              {"model", shown.model}};
+  Json out = {
+      {"schema", fmt::format("vindex-{}-summary/1", results::writing_command(shown.schema))},
+      {"file", printable(shown.path)},
+      {"state", shown.state},
+      {"model", shown.model}};
   if (!shown.other_model.empty()) {
     out["model_b"] = shown.other_model;
   }

@@ -80,7 +80,7 @@ void require_replaceable(const std::string& path, std::optional<FileSchema> sche
           "E-OUT-FOREIGN",
           fmt::format("{} is a file of `vindex {}`; it is not replaced by one of "
                       "`vindex {}`, choose another name",
-                      printable(path), reader.schema().verb, schema_of(*schema).verb));
+                      printable(path), reader.schema().command, schema_of(*schema).command));
     }
   } catch (const FormatError& error) {
     if (error.id() == "E-RESULTS-VERSION") {

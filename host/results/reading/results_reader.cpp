@@ -30,7 +30,7 @@ const Schema& schema_in(const h5::File& file, std::optional<FileSchema> wanted) 
     throw FormatError(
         "E-RESULTS-KIND", where,
         fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is expected",
-                    schema->verb, schema->name, schema_of(*wanted).verb));
+                    schema->command, schema->name, schema_of(*wanted).command));
   }
   return *schema;
 }

@@ -57,7 +57,7 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
     throw FormatError("E-RESULTS-KIND", printable(path),
                       fmt::format("a file of `vindex {}`, where one of compare, experts, cka, "
                                   "activations or routing is expected",
-                                  writing_verb(schema)));
+                                  writing_command(schema)));
   }
   const FileDescription description =
       ResultsReader(describing_file(path, run), schema).description();

@@ -50,7 +50,7 @@ ScopedSchema::ScopedSchema(const Schema& schema) : schema_(schema) {
 ScopedSchema::~ScopedSchema() { scoped_schema = nullptr; }
 
 const char* row_noun(FileSchema schema) { return schema_of(schema).rows; }
-const char* writing_verb(FileSchema schema) { return schema_of(schema).verb; }
+const char* writing_command(FileSchema schema) { return schema_of(schema).command; }
 const char* outcome_word(FileSchema schema) { return schema_of(schema).outcome; }
 
 std::string table_group(const Schema& schema, model::ResultTable table) {

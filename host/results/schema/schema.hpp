@@ -31,7 +31,7 @@ struct Schema {
   const char* version = "";                    ///< `schema_version`
   std::int64_t major = 1;                      ///< of it: newer ones are refused
   const char* rows = "";                       ///< what rows are called: "matrices"
-  const char* verb = "";                       ///< that writes such files: "measure"
+  const char* command = "";                    ///< that writes such files: "measure"
   const char* table = "";                      ///< group of the first table
   const char* dimension = "";                  ///< its dimension scale
   const char* name_column = "";                ///< of it: the tensor that a row is of
@@ -85,7 +85,7 @@ class ScopedSchema {
 
 /// What the rows of a file are called, and the verb that writes them.
 const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
-const char* writing_verb(FileSchema schema);  ///< "measure", "compare"
+const char* writing_command(FileSchema schema);  ///< "measure", "compare"
 const char* outcome_word(FileSchema schema);  ///< "measured", "compared": what a finished row is
 
 /// "/matrix", "/imatrix", "/pair": the group of a table's columns.

@@ -53,7 +53,7 @@ class NormsJobTest : public ::testing::Test {
                       .name = "vindex-norms",
                       .version = "1.0",
                       .rows = "matrices",
-                      .verb = "norms",
+                      .command = "norms",
                       .table = "/matrix",
                       .dimension = "matrix",
                       .name_column = "tensor",

@@ -208,7 +208,7 @@ results::Schema gate_vectors_schema() {
           .name = "vindex-gate-vectors",
           .version = "1.0",
           .rows = "matrices",
-          .verb = "lookup",
+          .command = "lookup",
           .table = "/gate",
           .dimension = "matrix",
           .name_column = "tensor",

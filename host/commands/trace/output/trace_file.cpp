@@ -291,7 +291,7 @@ results::Schema trace_schema() {
           .name = "vindex-trace",
           .version = "1.0",
           .rows = "activations",
-          .verb = "trace",
+          .command = "trace",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

@@ -1,4 +1,4 @@
-// Every verb over a store that is slow, fails for a while, lies or dies: what passes leaves the
+// Every command over a store that is slow, fails for a while, lies or dies: what passes leaves the
 // bytes of the local run, what does not ends with the exit code of its cause and leaves nothing.
 // tests/engine/units/unsteady_store_test.cpp has the main job's rows one by one.
 #include "commands/activations/activations_run.hpp"
@@ -52,7 +52,7 @@
 #include <utility>
 #include <vector>
 
-namespace vindex::store_verbs_test {
+namespace vindex::store_commands_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,14 +77,14 @@ enum class Reads : std::uint8_t {
   kWatching  ///< weights too, and it asks at the end whether they are still there
 };
 
-struct Verb {
+struct Command {
   const char* name;
   /// What comes out, as bytes that do not depend on where it came from. `out`: a folder.
   std::function<std::string(const Inputs& in, const std::string& out)> run;
   Reads reads = Reads::kWatching;
 };
 
-void PrintTo(const Verb& verb, std::ostream* out) { *out << verb.name; }
+void PrintTo(const Command& command, std::ostream* out) { *out << command.name; }
 
 /// Rows of a run that failed.
 struct FailedRows {
@@ -190,16 +190,16 @@ std::string assemble(const std::string& input, const std::string& out) {
   return file_text(settings.output);
 }
 
-edit::EditSettings edit_settings(const Inputs& in, const std::string& out, edit::EditVerb verb) {
+edit::EditSettings edit_settings(const Inputs& in, const std::string& out, edit::EditKind kind) {
   edit::EditSettings settings;
-  settings.verb = verb;
+  settings.kind = kind;
   settings.model = in("hf");
   settings.output = out + "/model";
   settings.program = "test";
   settings.threads = 2;
   settings.force = true;
   settings.accept_unknown_base = true;
-  if (verb != edit::EditVerb::kApply) {
+  if (kind != edit::EditKind::kApply) {
     settings.tensor = "model.layers.0.mlp.gate_proj.weight";
   }
   return settings;
@@ -236,7 +236,7 @@ void write_inputs(const TemporaryFolder& folder) {
                R"("b":"b.gguf"},"rules":[{"from":"b","tensors":"blk\\.0\\.attn_k\\.weight"}]})");
   const Inputs local = [&](const std::string& name) { return folder / name; };
   extract(local("a.gguf"), local("organs"));
-  edit::EditSettings patch = edit_settings(local, {}, edit::EditVerb::kDelete);
+  edit::EditSettings patch = edit_settings(local, {}, edit::EditKind::kDelete);
   patch.output.clear();
   patch.direction.file = local("direction.npy");
   patch.side = edit::Side::kRight;
@@ -371,8 +371,8 @@ std::string diff(const Inputs& in, const char* a, const char* b) {
   return without_places(organ::difference_json(organ::diff_models(settings)), in);
 }
 
-std::vector<Verb> verbs() {
-  using edit::EditVerb;
+std::vector<Command> commands() {
+  using edit::EditKind;
   return {
       {"Inspect", inspect, Reads::kHeaders},
       {"Measure",
@@ -470,7 +470,7 @@ std::vector<Verb> verbs() {
        }},
       {"EditDelete",
        [](const Inputs& in, const std::string& out) {
-         edit::EditSettings settings = edit_settings(in, out, EditVerb::kDelete);
+         edit::EditSettings settings = edit_settings(in, out, EditKind::kDelete);
          settings.direction.file = in("direction.npy");
          settings.side = edit::Side::kRight;
          settings.probe = in("probe.npy");
@@ -478,27 +478,27 @@ std::vector<Verb> verbs() {
        }},
       {"EditInsert",
        [](const Inputs& in, const std::string& out) {
-         edit::EditSettings settings = edit_settings(in, out, EditVerb::kInsert);
+         edit::EditSettings settings = edit_settings(in, out, EditKind::kInsert);
          settings.key = in("key.npy");
          settings.value = in("value.npy");
          return edited(settings, out);
        }},
       {"EditMemit",
        [](const Inputs& in, const std::string& out) {
-         edit::EditSettings settings = edit_settings(in, out, EditVerb::kMemit);
+         edit::EditSettings settings = edit_settings(in, out, EditKind::kMemit);
          settings.keys = in("keys.npy");
          settings.values = in("values.npy");
          return edited(settings, out);
        }},
       {"EditApplyPatch",
        [](const Inputs& in, const std::string& out) {
-         edit::EditSettings settings = edit_settings(in, out, EditVerb::kApply);
+         edit::EditSettings settings = edit_settings(in, out, EditKind::kApply);
          settings.patch = in("patch.safetensors");
          return edited(settings, out);
        }},
       {"EditApplyAdapter",
        [](const Inputs& in, const std::string& out) {
-         edit::EditSettings settings = edit_settings(in, out, EditVerb::kApply);
+         edit::EditSettings settings = edit_settings(in, out, EditKind::kApply);
          settings.patch = in("lora");
          return edited(settings, out);
        }},
@@ -559,9 +559,9 @@ std::vector<Verb> verbs() {
   };
 }
 
-class EveryVerb : public ::testing::TestWithParam<Verb> {
+class EveryCommand : public ::testing::TestWithParam<Command> {
  protected:
-  EveryVerb() { store().put_all(inputs().path()); }
+  EveryCommand() { store().put_all(inputs().path()); }
 
   UnsteadyStore& store() { return scheme_.store(); }
   std::string run(const Inputs& in) {
@@ -602,7 +602,7 @@ class EveryVerb : public ::testing::TestWithParam<Verb> {
   std::string message_;
 };
 
-TEST_P(EveryVerb, GivesTheBytesOfTheLocalRunOverABusyAndSlowStore) {
+TEST_P(EveryCommand, GivesTheBytesOfTheLocalRunOverABusyAndSlowStore) {
   const std::string wanted = run(at_home);
   EXPECT_FALSE(wanted.empty());
   EXPECT_EQ(run([](const std::string& name) { return "file://" + at_home(name); }), wanted);
@@ -623,14 +623,14 @@ TEST_P(EveryVerb, GivesTheBytesOfTheLocalRunOverABusyAndSlowStore) {
   EXPECT_GT(scheme_.waits(), 0);
 }
 
-TEST_P(EveryVerb, EndsWith69OverADeadStore) {
+TEST_P(EveryCommand, EndsWith69OverADeadStore) {
   scheme_.set_attempts(2);
   store().before([](const Request& request) { testing::throw_busy(request.name); });
   EXPECT_EQ(failure(), 69);
   EXPECT_EQ(scheme_.waits(), 1);
 }
 
-TEST_P(EveryVerb, EndsWith69WhereTheStoreDiesUnderIt) {
+TEST_P(EveryCommand, EndsWith69WhereTheStoreDiesUnderIt) {
   scheme_.set_attempts(2);
   std::atomic<std::uint64_t> reads{0};
   store().before([&](const Request& request) { reads += request.kind == Kind::kRead ? 1 : 0; });
@@ -647,7 +647,7 @@ TEST_P(EveryVerb, EndsWith69WhereTheStoreDiesUnderIt) {
   }
 }
 
-TEST_P(EveryVerb, EndsWith65WhereFilesAreShorterThanTheStoreSays) {
+TEST_P(EveryCommand, EndsWith65WhereFilesAreShorterThanTheStoreSays) {
   if (GetParam().reads == Reads::kHeaders) {
     return;
   }
@@ -663,7 +663,7 @@ TEST_P(EveryVerb, EndsWith65WhereFilesAreShorterThanTheStoreSays) {
   EXPECT_EQ(failure(), 65) << message_;
 }
 
-TEST_P(EveryVerb, EndsWith74WhereFilesChangeMeanwhile) {
+TEST_P(EveryCommand, EndsWith74WhereFilesChangeMeanwhile) {
   if (GetParam().reads != Reads::kWatching) {
     return;
   }
@@ -678,8 +678,8 @@ TEST_P(EveryVerb, EndsWith74WhereFilesChangeMeanwhile) {
   EXPECT_EQ(failure(), 74) << message_;
 }
 
-INSTANTIATE_TEST_SUITE_P(Store, EveryVerb, ::testing::ValuesIn(verbs()),
+INSTANTIATE_TEST_SUITE_P(Store, EveryCommand, ::testing::ValuesIn(commands()),
                          [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
-}  // namespace vindex::store_verbs_test
+}  // namespace vindex::store_commands_test
