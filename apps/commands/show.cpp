@@ -7,8 +7,9 @@
 #include "report/text/cells_text.hpp"
 #include "report/text/shown_models.hpp"
 #include "report/text/shown_spectra.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -166,7 +167,8 @@ void add_show(Command& app, Session& session) {
                    "Results file (its parts count too); several of measure: models by roles")
       ->required();
   command
-      .add_value("--metric", flags->metric, "A metric of docs/metrics.md; var@8 is var_at_k at 8")
+      .add_value("--metric", flags->metric,
+                 "A metric of docs/measuring/metrics.md; var@8 is var_at_k at 8")
       ->default_str("var_at_k");
   command.add_value("--k", flags->k, "Of var_at_k: 1 2 4 ... 256 (default: an informative one)");
   add_layers(command, flags->layers);

@@ -5,7 +5,8 @@
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/progress.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

@@ -1,3 +1,5 @@
+// Owns the wrapping of help: descriptions stand in a column beside the options where the terminal
+// has room, below them where it has none; lists of choices are broken at their commas.
 #include "help_text.hpp"
 
 #include <fmt/format.h>

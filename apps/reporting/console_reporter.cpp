@@ -1,13 +1,13 @@
 // Owns the hooks that a run calls, and the summary, the reason and the last lines of a command that
 // ran.
-
 #include "apps/console/terminal.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "engine/run/job_runner.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

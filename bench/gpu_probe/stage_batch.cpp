@@ -1,5 +1,8 @@
+// Owns the making of a StageBatch from random codes and the calls of its steps, each as the back
+// end makes it.
 #include "stage_batch.hpp"
 
+#include "decode/bind_view.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 

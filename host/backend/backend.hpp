@@ -1,13 +1,14 @@
-// THE SEAM. A back end takes a batch of encoded matrices and returns raw numbers: singular values
-// and moments. Everything derived from them is computed once, on the host
+// Owns the interface of back ends: one takes a batch of encoded matrices and returns raw numbers,
+// singular values and moments. Everything derived from them is computed once, on the host
 // (statistics/spectrum/metrics.hpp), so back ends agree by construction.
 #pragma once
 
 #include "inner_products.hpp"
 #include "sign_flip_draws.hpp"
 
-#include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
+#include "decode/moments.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

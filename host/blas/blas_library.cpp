@@ -1,3 +1,5 @@
+// Owns the loading of OpenBLAS: where it is looked for, in which namespace of the loader, with
+// which variables, and what is read from it once it is there.
 #include "blas_library.hpp"
 
 #include "blas.hpp"
@@ -5,7 +7,7 @@
 #include "buffers.hpp"
 
 #include "core/files/companions.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // Owns the GGUF container (versions 1 to 3, either byte order): header, typed key list, tensor
 // table. Byte layout, no padding between fields:
-// clang-format off
 //
 //   magic "GGUF" (the same bytes in either order)
 //   version u32
@@ -22,16 +21,16 @@
 //   string = length u64, bytes
 //   array  = element type u32, count u64, elements
 //
-// clang-format on
 // Version 1 (August 2023) has u32 for both counts, lengths, array counts and dimensions; offsets
 // stay u64. A big-endian file has every number reversed, also those inside tensor blocks
 // (decode/byte_order.hpp); nothing says so but the version, whose low half is then zero.
 // Source: ggml include/gguf.h, docs/gguf.md; limits are in limits.hpp.
 #pragma once
 
+#include "value_type.hpp"
+
 #include "core/files/byte_source.hpp"
-#include "decode/element_type.hpp"
-#include "gguf/values/value_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>
@@ -87,9 +86,6 @@ struct Header {
 std::optional<std::uint64_t> weight_count(std::span<const std::uint64_t> dimensions);
 /// Whether rows (the first dimension; one weight without any) are whole blocks of `type`.
 bool fills_blocks(decode::ElementType type, std::span<const std::uint64_t> dimensions);
-
-/// Reads and validates the header. Errors: FormatError naming file and byte offset.
-Header read_header(ByteSource& source);
 
 /// The key called `name`, or null.
 const Key* find_key(const std::vector<Key>& keys, std::string_view name);

@@ -1,9 +1,11 @@
-// Decoding on one thread, in thread CPU time, beside a copy of the same output.
+// Owns the section on decoding: one thread, in thread CPU time, beside a copy of the same output.
 #include "encoded_weights.hpp"
 #include "section.hpp"
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
+#include "decode/moments.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,11 +1,13 @@
-// Indexing a model: every shard's header read and checked, tensors put together, named and put in
-// order, as `inspect`, `plan` and `measure` begin. The model is one of many experts in INT4 with
-// scales and shapes beside the codes; its data are holes that take no room.
+// Owns the section on indexing a model: every shard's header is read and checked, tensors are put
+// together, named and put in order, as `inspect`, `plan` and `measure` begin. The model is one of
+// many experts in INT4 with scales and shapes beside the codes; its data are holes that take no
+// room.
 #include "section.hpp"
 
 #include "core/integers.hpp"
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "model/model_index.hpp"
 #include "write/output_folder.hpp"
 #include "write/safetensors_writer.hpp"

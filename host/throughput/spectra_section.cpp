@@ -1,10 +1,10 @@
-// Spectra: milliseconds per matrix of the back end by mode, route, shape, encoding, batch and kind
-// of spectrum, with its own stages.
+// Owns the section on spectra: milliseconds per matrix of the back end by mode, route, shape,
+// encoding, batch and kind of spectrum, with its own stages.
 #include "encoded_weights.hpp"
 #include "section.hpp"
 
 #include "engine/run/description_parts.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/first_step.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,6 +1,10 @@
+// Owns the order of the steps: upload and Gram matrix, reduction, values, then what the judgement
+// asks for of the matrices that need it.
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

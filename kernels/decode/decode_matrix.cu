@@ -1,9 +1,11 @@
+// Owns the launch of the decoding kernel for an encoding, and the kernels that flip signs and widen
+// to float64.
 #include "decode_matrix.hpp"
 #include "decode_run.hpp"
 
 #include "core/integers.hpp"
 #include "core/philox.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <algorithm>

@@ -1,10 +1,11 @@
-// Sums run in a fixed tree: a thread's weights, the threads of a block, the blocks of a matrix.
+// Owns the kernels that decode several small matrices to float64 at once, with their sums. These
+// run in a fixed tree: a thread's weights, the threads of a block, the blocks of a matrix.
 #include "decode_run.hpp"
 #include "decode_wide.hpp"
 #include "raw_sums.hpp"
 
 #include "core/integers.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,9 @@
+// Owns how many bytes of codes and companions a slab needs on the device, and their copies.
 #include "device_slab.hpp"
 
 #include "core/integers.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 namespace vindex::kernels {
 

@@ -1,6 +1,10 @@
+// Owns the layout of a matrix on the device, the copies of its slabs, and the events after which
+// host memory is released.
 #include "encoded_upload.hpp"
 
 #include "core/integers.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/device/range.hpp"
 
 #include <algorithm>

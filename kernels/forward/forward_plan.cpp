@@ -1,6 +1,9 @@
+// Owns the sizes: tiles halved until their arrays fit, and these arrays laid out by an arena that
+// also only counts.
 #include "forward_plan.hpp"
 
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/forward/attention.hpp"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
+// Owns the four stages of a tile and the events between them.
 #include "linear_run.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 
 #include <algorithm>

@@ -1,8 +1,11 @@
+// Owns the sums on a device: slabs are uploaded and decoded, brought into range, multiplied by the
+// library in float32 blocks, and the products added in float64.
 #include "cuda_inner_products.hpp"
 
 #include "backend/inner_products.hpp"
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/decode/device_slab.hpp"
 #include "kernels/device/check.hpp"

@@ -1,7 +1,9 @@
+// Owns the choice itself: the kernels that a wish names, those that are trusted, the trials that
+// are still to be run, and the route that follows.
 #include "cuda_route.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,8 +1,13 @@
+// Owns making these inputs from their seeds, and the matrices with known eigenvalues (of cosines)
+// beside them.
 #include "self_test_inputs.hpp"
 
 #include "host_reference.hpp"
 
 #include "core/integers.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <cmath>
 #include <cstring>

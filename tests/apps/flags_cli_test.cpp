@@ -1,5 +1,5 @@
 // Flags are spelt alike in every command, and former spellings say what they are now.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -7,6 +7,7 @@
 #include "commands/decode/decode_tensor.hpp"
 #include "commands/edit/edit_model.hpp"
 #include "commands/experts/experts_run.hpp"
+#include "commands/lookup/lookup_report.hpp"
 #include "commands/lookup/lookup_run.hpp"
 #include "commands/lookup/store/store_features.hpp"
 #include "commands/purify/purify.hpp"
@@ -15,13 +16,15 @@
 #include "commands/trace/trace_run.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "fleet/measure_fleet.hpp"
+#include "input/open/open_model.hpp"
 #include "model/inspect.hpp"
 #include "organ/assemble/assemble.hpp"
+#include "organ/difference/difference_report.hpp"
 #include "organ/difference/model_difference.hpp"
 #include "organ/extract/extract.hpp"
-#include "organ/extract/gguf_source.hpp"
 #include "organ/graft/graft.hpp"
-#include "organ/verify.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/verify/verify.hpp"
 #include "report/export/export.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"
@@ -340,8 +343,8 @@ std::string purify(const Inputs& in, const std::string& out) {
 std::string organ_measure(const Inputs& in, const std::string& out) {
   const std::vector<fleet::NamedModel> models =
       fleet::named_models(fleet::find_models(in("a.gguf")));
-  engine::RunSettings settings = job(out);
-  settings.model = models.at(0).path;
+  commands::SpectraSettings settings{.run = job(out)};
+  settings.run.model = models.at(0).path;
   engine::RunOutcome outcome;
   auto measured = fleet::measure_model(settings, models.at(0).name, {}, outcome);
   (void)rows_of(outcome, out);
@@ -374,15 +377,15 @@ std::vector<Command> commands() {
       {"Inspect", inspect, Reads::kHeaders},
       {"Measure",
        [](const Inputs& in, const std::string& out) {
-         engine::RunSettings settings = job(out);
-         settings.model = in("a.gguf");
+         commands::SpectraSettings settings{.run = job(out)};
+         settings.run.model = in("a.gguf");
          settings.imatrix = in("imatrix.gguf");
          return rows_of(commands::measure_model(settings, {}), out, {"matrix", "imatrix"});
        }},
       {"MeasureAdapter",
        [](const Inputs& in, const std::string& out) {
-         engine::RunSettings settings = job(out);
-         settings.model = in("lora");
+         commands::SpectraSettings settings{.run = job(out)};
+         settings.run.model = in("lora");
          settings.indexing.lora = true;
          return rows_of(commands::measure_model(settings, {}), out, {"product"});
        }},

@@ -1,9 +1,11 @@
+// Owns the wrapped functions, by their mangled names, and what each planted fault does to a result.
 #include "planted_faults.hpp"
 
 #include "blas/steps/steps.hpp"
 #include "core/philox.hpp"
+#include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <cstddef>

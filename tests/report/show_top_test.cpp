@@ -2,7 +2,8 @@
 // nulls.
 #include "core/text/text_table.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 #include "tests/results/cell_run.hpp"
 #include <vindex/error.hpp>
 

@@ -1,3 +1,4 @@
+// Owns the descriptions and rows of these runs, by kind of file.
 #include "cell_run.hpp"
 
 #include "commands/cka/cka_cells.hpp"
@@ -5,7 +6,7 @@
 #include "commands/token_tables/activations_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
 #include "commands/trace/output/trace_cells.hpp"
-#include "results/tables/schema.hpp"
+#include "results/runs/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

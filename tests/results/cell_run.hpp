@@ -2,7 +2,8 @@
 // hand so that their numbers keep every promise of their schemas.
 #pragma once
 
-#include "results/parts/run_store.hpp"
+#include "results/rows/result_row.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstdint>
 #include <string>

@@ -4,6 +4,8 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
+#include "results/schema/schema.hpp"
+
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -1,5 +1,6 @@
-// What the arrays of an edit must look like, and their reading: headers first, numbers second.
-#include "edit_steps.hpp"
+// Owns the checks of the arrays of an edit, and their reading: headers first, numbers second.
+#include "edit_arrays.hpp"
+
 #include "matrix_edit.hpp"
 
 #include "engine/plan/memory_budget.hpp"

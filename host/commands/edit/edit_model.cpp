@@ -1,16 +1,19 @@
 // Owns the steps of an edit: opening, targets, factors, effects, outputs.
 #include "edit_model.hpp"
 
-#include "edit_steps.hpp"
+#include "edit_arrays.hpp"
+#include "edit_outputs.hpp"
 #include "experts.hpp"
+#include "targets.hpp"
 
 #include "blas/blas_library.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "engine/units/matrix_loader.hpp"
-#include "engine/units/matrix_pass.hpp"
 #include "input/model_store.hpp"
+#include "input/open/open_model.hpp"
 #include "model/config/model_config.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
@@ -255,7 +258,7 @@ class Editing {
       const Matrix& given = *arrays_.probe;
       Probe own;
       own.count = given.rows;
-      own.inputs = turned<float>(given.values, given.rows, given.cols);
+      own.inputs = transposed_of<float>(given.values, given.rows, given.cols);
       probes.push_back(std::move(own));
     }
     return probes;

@@ -1,10 +1,12 @@
+// Owns the scores of experts against their group, the tables made of them, and their members in
+// JSON.
 #include "outlying_experts.hpp"
 
 #include "experts_cells.hpp"
 
 #include "model/model_index.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>
 

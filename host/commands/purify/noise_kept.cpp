@@ -1,9 +1,9 @@
-// What a method keeps of noise: the null of what it keeps of a matrix.
+// Owns the share of noise that a method keeps: the null of what it keeps of a matrix.
 #include "purify_methods.hpp"
 
 #include "core/integers.hpp"
-#include "statistics/null/noise_spectrum.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <algorithm>
 #include <cmath>

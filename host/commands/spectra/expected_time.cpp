@@ -1,12 +1,15 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
-#include "measure_run.hpp"
+#include "expected_time.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_nulls.hpp"
+#include "cpu/product/product_spectrum.hpp"
 #include "decode/encode/encode.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/derived_rows.hpp"
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>
@@ -37,7 +40,7 @@ constexpr std::int64_t kThin = 512;
 /// And everything together stops being refined after this.
 constexpr double kMaxSecondsAltogether = 6.0;
 /// Beside the measurement: the program's start, one row, and the results file by the byte (deflate
-/// on one core); from runs of kimi-k2-mini and of one layer (docs/performance.md).
+/// on one core); from runs of kimi-k2-mini and of one layer (docs/runs/performance.md).
 constexpr double kFixedSeconds = 0.15;
 constexpr double kSecondsPerRow = 0.6e-3;
 constexpr double kOutputBytesPerSecond = 60e6;

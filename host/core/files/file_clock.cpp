@@ -1,6 +1,9 @@
+// Owns asking a file system for its time: a file without a name is made there and its stamp is
+// read.
 #include "file_clock.hpp"
 
 #include "atomic_file.hpp"
+#include "temporary_files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,5 @@
+// Owns the calls of stat() behind these questions, and the comparison of paths whose last parts do
+// not exist yet.
 #include "path_kind.hpp"
 
 #include <vindex/error.hpp>
@@ -112,6 +114,19 @@ bool is_within(const std::string& folder, const std::string& path) {
     rest = parent;
   }
   return true;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) {
+    return ".";
+  }
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string file_name_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
 }  // namespace vindex

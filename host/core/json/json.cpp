@@ -1,6 +1,5 @@
+// Owns building the tree of a JSON text.
 #include "json.hpp"
-
-#include "json_scanner.hpp"
 
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
+// Owns the threads of for_each_index(), and how many of them processor, quota and memory allow.
 #include "parallel.hpp"
 
 #include "control_groups.hpp"
-#include "threads.hpp"
 
 #include <vindex/error.hpp>
 

@@ -1,7 +1,9 @@
+// Owns the two loops of the softmax (take a block of scores, scale what came before) and the choice
+// among their compiled variants.
 #include "softmax.hpp"
 
 #include "core/lane_exp.hpp"
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,8 +1,11 @@
+// Owns the mapping of logical rows to stored rows or columns, and the copying of those that are
+// asked for out of what was decoded.
 #include "weight_chunk.hpp"
 
 #include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <algorithm>
 

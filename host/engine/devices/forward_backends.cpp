@@ -1,5 +1,7 @@
-// Choosing the back end of forward passes.
+// Owns the choice of the back end of forward passes.
 #include "forward_backends.hpp"
+
+#include "backends.hpp"
 
 #include "cpu/forward/cpu_forward.hpp"
 #include "kernels/cuda_factory.hpp"

@@ -1,10 +1,12 @@
+// Owns the loop around an exchange: following redirects, waiting as servers ask, and the
+// certificates that are trusted.
 #include "http_client.hpp"
 
 #include "curl_library.hpp"
 
-#include "core/process/stoppable_wait.hpp"
-#include "input/stores/address_names.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "core/process/stop.hpp"
+#include "input/remote/address_names.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,9 @@
+// Owns the parsing of single fields of a head, and the joining of a relative address to its base.
 #include "http_message.hpp"
 
 #include "core/text/secrets.hpp"
 #include "core/text/text_parts.hpp"
-#include "input/stores/address_names.hpp"
+#include "input/remote/address_names.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

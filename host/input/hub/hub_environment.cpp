@@ -1,7 +1,8 @@
+// Owns reading HF_HOME, HF_TOKEN, HF_ENDPOINT and the file of the token.
 #include "hub_environment.hpp"
 
 #include "input/http/http_message.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,8 +1,10 @@
+// Owns reading credentials, region and endpoint from variables and from profiles of the shared
+// file.
 #include "s3_environment.hpp"
 
 #include "core/text/text_parts.hpp"
 #include "input/http/http_message.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,9 @@
+// Owns a walk over the elements of the XML, with a stack of names, and what is taken from the
+// elements of a listing.
 #include "s3_listing.hpp"
 
 #include "core/text/text_parts.hpp"
-#include "input/stores/remote_address.hpp"
+#include "input/remote/remote_address.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

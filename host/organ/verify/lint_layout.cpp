@@ -1,5 +1,6 @@
-// Where data lie: ggml wants every tensor at the padded sum of those before it in the table.
-#include "lint_file.hpp"
+// Owns the checks of where data lie: ggml wants every tensor at the padded sum of those before it
+// in the table.
+#include "lint_layout.hpp"
 
 #include "core/integers.hpp"
 #include <vindex/error.hpp>

@@ -5,6 +5,7 @@
 #include "commands/cka/cka_cells.hpp"
 #include "commands/cka/cka_findings.hpp"
 #include "commands/token_tables/activations_cells.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

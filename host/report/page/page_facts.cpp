@@ -2,7 +2,6 @@
 #include "page_sections.hpp"
 
 #include "core/text/secrets.hpp"
-#include "results/parts/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,13 +1,15 @@
-// Reading a results file for `show`: which rows, which k, which numbers; and which of the shown
-// matrices belong together: groups of equal role and shape, and the members far from the rest.
+// Owns reading a results file for `show`: which rows, which k, which numbers; and which of the
+// shown matrices belong together: groups of equal role and shape, and the members far from the
+// rest.
 #include "shown_metric.hpp"
 
 #include "commands/spectra/spectra_cells.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/secrets.hpp"
-#include "results/parts/output_path.hpp"
 #include "results/parts/parts_folder.hpp"
-#include "results/tables/gathered_rows.hpp"
+#include "results/reading/gathered_rows.hpp"
+#include "results/runs/gather_run.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>

@@ -1,10 +1,10 @@
-// What `show --json` says to programs: one document, schema "vindex-show/1", and of rows of cells
-// theirs.
+// Owns the text of `show --json` for programs: one document, schema "vindex-show/1", and of rows of
+// cells theirs.
 #include "cells_text.hpp"
 #include "shown_spectra.hpp"
 
 #include "core/json/json_document.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -179,7 +179,7 @@ Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
   }
   auto next = row.cells.begin();
   for (const results::CellColumn& cell : table.cells) {
-    const auto end = next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.chosen));
+    const auto end = next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.scale_length));
     if (results::is_present(cell, shown.optional_columns) && next != end) {
       out[std::string(cell.name)] = !cell.scale.empty() ? Json(std::vector<double>(next, end))
                                     : cell.integer && !std::isnan(*next)

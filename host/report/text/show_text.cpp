@@ -1,8 +1,9 @@
-// What `show` says to people: tables of numbers with four digits, `-` where there is none.
+// Owns the text of `show` for readers: tables of numbers with four digits, `-` where there is none.
 #include "shown_spectra.hpp"
 
 #include "core/text/short_names.hpp"
 #include "core/text/text_table.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

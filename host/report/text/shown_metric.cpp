@@ -3,6 +3,7 @@
 
 #include "core/constants.hpp"
 #include "core/text/nearest_name.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

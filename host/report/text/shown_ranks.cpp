@@ -1,4 +1,4 @@
-// What `show` says of an adapter: of what rank its products are.
+// Owns the lines of `show` about an adapter: the effective ranks of its products.
 #include "shown_spectra.hpp"
 
 #include "core/text/text_table.hpp"

@@ -3,6 +3,7 @@
 #include "output_path.hpp"
 
 #include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "results/reading/results_reader.hpp"
 #include <vindex/error.hpp>
 

@@ -1,4 +1,8 @@
+// Owns the two passes over tokens: totals in fixed lanes first, then spread, tails and sparsity
+// around them.
 #include "activation_statistics.hpp"
+
+#include "activation_nulls.hpp"
 
 #include "core/constants.hpp"
 #include <vindex/error.hpp>

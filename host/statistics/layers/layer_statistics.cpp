@@ -1,7 +1,9 @@
+// Owns the grouping of rows by layer, block and role, the statistics of each group, and the
+// matching of depths in twentieths.
 #include "layer_statistics.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <cmath>
 #include <map>

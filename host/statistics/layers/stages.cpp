@@ -1,8 +1,10 @@
+// Owns the trend of a value's neighbours, the limits made of it, and the rounds in which breaks are
+// found.
 #include "stages.hpp"
 
 #include "core/constants.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -16,12 +16,15 @@
 //
 // psi by its recurrence and asymptotic series (DLMF 5.5.2, 5.11.2). Why metrics of a mean spectrum
 // otherwise, and not means of metrics: the spectrum of noise hardly scatters at these sizes, so
-// that the two agree to the digits in docs/nulls.md, and one spectrum makes all nulls agree with
-// each other.
-#include "drawn_nulls.hpp"
-#include "noise_spectrum.hpp"
+// that the two agree to the digits in docs/measuring/nulls.md, and one spectrum makes all nulls
+// agree with each other.
+#include "nulls.hpp"
 
+#include "drawn_nulls.hpp"
+
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 #include "statistics/spectrum/spectral_theta.hpp"
 #include <vindex/error.hpp>
 

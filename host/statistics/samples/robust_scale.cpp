@@ -1,8 +1,9 @@
+// Owns the median of absolute deviations with its substitute where it is 0, the scores made of it,
+// and the 95 % point of the largest score by draws.
 #include "robust_scale.hpp"
 
-#include "statistics/null/random_draws.hpp"
-#include "statistics/spectrum/metrics.hpp"
-#include "statistics/spectrum/sample_angles.hpp"
+#include "quantile.hpp"
+#include "random_draws.hpp"
 
 #include <algorithm>
 #include <cmath>

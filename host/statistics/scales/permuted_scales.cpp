@@ -1,8 +1,10 @@
+// Owns the choice of the weights of a sample by steps through the matrix, their permutation, and
+// the pyramids over both orders.
 #include "permuted_scales.hpp"
 
 #include "haar_pyramid.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // What becomes of a matrix whose eigenvalues a device's solver cannot find, which no input brings
 // about: a solver that begins to fail after its self-test.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <memory>
@@ -45,7 +45,7 @@ class NotConverged : public ::testing::Test {
       return table;
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {
-      auto made = std::make_unique<CudaBackend>(0, kTable);
+      auto made = std::make_unique<CudaBackend>(0, kTable, passed_trials());
       for (const SpectrumMode mode :
            {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
         MeasureOptions options;

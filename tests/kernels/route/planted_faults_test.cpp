@@ -1,9 +1,9 @@
 // A fault in any stage that a device runs refutes the error that the route states: QR takes over,
-// or the report says so (statistics/spectrum/spectrum_checks.hpp). Kernels that go wrong only once
+// or the report says so (statistics/judgement/spectrum_checks.hpp). Kernels that go wrong only once
 // their self-tests have passed, as a device's may.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"
 
@@ -106,7 +106,7 @@ CudaBackend& backend() {
     return table;
   }();
   static const std::unique_ptr<CudaBackend> kBackend = [] {
-    auto made = std::make_unique<CudaBackend>(0, kTable);
+    auto made = std::make_unique<CudaBackend>(0, kTable, passed_trials());
     for (const SpectrumMode mode :
          {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       MeasureOptions options;

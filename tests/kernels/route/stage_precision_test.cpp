@@ -1,9 +1,11 @@
 // Which stages behind a float32 band compute in float32, and that a spectrum for which they are not
 // enough, or whose sums refute it, gets float64 stages from the band that was kept, and no other
 // does, and nothing before the band is done again.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/tridiagonal/precision.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"
 
@@ -126,7 +128,7 @@ class StagesAgain : public ::testing::Test {
       return table;
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {
-      auto made = std::make_unique<CudaBackend>(0, kTable);
+      auto made = std::make_unique<CudaBackend>(0, kTable, passed_trials());
       made->prepare({.svd_route = "two-stage"});
       return made;
     }();

@@ -4,6 +4,7 @@
 
 #include "results/hdf5/text_digest.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

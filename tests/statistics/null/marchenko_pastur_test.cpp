@@ -1,4 +1,5 @@
-#include "statistics/null/noise_spectrum.hpp"
+// The Marchenko-Pastur law against quadrature, and its quantiles.
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
+// Owns drawing the bidiagonal model and the averages over its draws.
 #include "noise_draws.hpp"
 
 #include "backend/backend.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

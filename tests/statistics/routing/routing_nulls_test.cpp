@@ -3,11 +3,12 @@
 #include "routing_calibration.hpp"
 #include "routing_draws.hpp"
 
-#include "statistics/null/random_draws.hpp"
 #include "statistics/routing/lift_maxima.hpp"
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include "statistics/routing/uniform_choice.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -266,8 +267,8 @@ TEST(RoutingNulls, AreUnknownWhereTheChoiceIs) {
   EXPECT_TRUE(transition_maximum(law, law, 100).values.empty());
 }
 
-// Routers that prefer no expert, each number beside its null: docs/routing.md has the table of many
-// more. Slack is four standard errors, and the nulls' own.
+// Routers that prefer no expert, each number beside its null: docs/commands/routing.md has the
+// table of many more. Slack is four standard errors, and the nulls' own.
 TEST(RoutingNulls, FitRoutersWithoutPreference) {
   const std::vector<testing::RoutingCase> cases = testing::documented_cases();
   for (const auto& [number, layers] : {std::pair(0U, 100), {2U, 100}, {7U, 60}}) {

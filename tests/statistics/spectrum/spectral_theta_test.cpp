@@ -1,6 +1,8 @@
 // theta on drawn matrices whose exact angle is known, and where it is defined otherwise.
 #include "statistics/spectrum/spectral_theta.hpp"
 
+#include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/statistics/null/noise_draws.hpp"
 
@@ -117,7 +119,7 @@ TEST(SpectralThetaTest, TheAngleOfAKnownSignal) {
   }
 }
 
-TEST(SpectralThetaTest, UnevenRowNormsPassForSignal) {  // as docs/metrics.md says
+TEST(SpectralThetaTest, UnevenRowNormsPassForSignal) {  // as docs/measuring/metrics.md says
   Matrix noise = gaussian(kRows, kCols, 21);
   const Matrix scales = gaussian(kRows, 1, 22);
   for (int row = 0; row < kRows; ++row) {

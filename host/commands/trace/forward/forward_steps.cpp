@@ -1,7 +1,8 @@
+// Owns the arithmetic of these steps, with variants for AVX2 that give the same bits.
 #include "forward_steps.hpp"
 
 #include "core/lane_exp.hpp"
-#include "decode/decode_matrix.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
