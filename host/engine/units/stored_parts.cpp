@@ -4,6 +4,7 @@
 #include "core/digest.hpp"
 #include "decode/bind_view.hpp"
 #include "decode/encoding/code_layout.hpp"
+#include "decode/formats/decode_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
