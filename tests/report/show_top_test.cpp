@@ -5,6 +5,7 @@
 #include "results/runs/shown_cells.hpp"
 #include "results/schema/schema.hpp"
 #include "tests/results/cell_run.hpp"
+#include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // The command organ graft: parts of one model in the place of another's.
 #include "organ/graft/graft.hpp"
-#include "organ/graft/graft_report.hpp"
 
 #include "organ.hpp"
 
@@ -11,6 +10,7 @@
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/report_file.hpp"
+#include "organ/graft/graft_report.hpp"
 
 #include <fmt/format.h>
 

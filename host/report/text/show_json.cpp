@@ -179,7 +179,8 @@ Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
   }
   auto next = row.cells.begin();
   for (const results::CellColumn& cell : table.cells) {
-    const auto end = next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.scale_length));
+    const auto end =
+        next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.scale_length));
     if (results::is_present(cell, shown.optional_columns) && next != end) {
       out[std::string(cell.name)] = !cell.scale.empty() ? Json(std::vector<double>(next, end))
                                     : cell.integer && !std::isnan(*next)

@@ -20,7 +20,8 @@ namespace vindex::results {
 namespace {
 
 ShownRow shown_row(const StoredRow& row, const FileDescription& description,
-                   const std::vector<PresentArray>& arrays, std::size_t scale_length, SourcePool& pool) {
+                   const std::vector<PresentArray>& arrays, std::size_t scale_length,
+                   SourcePool& pool) {
   const Schema& schema = schema_of(description.schema);
   const CellTable& table = *schema.cells;
   ShownRow out;
@@ -86,7 +87,8 @@ ShownCells cells_shown_now(const std::string& path, const model::Selection& sele
   const std::vector<PresentArray> arrays = present_arrays(description);
   for (const StoredRow* row : rows) {
     if (model::wants(selection, row->layer, row->block, row->role)) {
-      shown.rows.push_back(shown_row(*row, description, arrays, shown.scale_length, gathered.pool()));
+      shown.rows.push_back(
+          shown_row(*row, description, arrays, shown.scale_length, gathered.pool()));
     }
   }
   if (shown.rows.empty() && !rows.empty()) {

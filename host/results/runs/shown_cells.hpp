@@ -38,7 +38,7 @@ struct ShownCells {
   std::vector<RunAttribute> attributes;
   std::map<std::string, ScaleValues> scales;
   std::vector<std::string> optional_columns;  ///< and groups of columns
-  std::size_t scale_length = 0;                     ///< values of the scale that the run chose
+  std::size_t scale_length = 0;               ///< values of the scale that the run chose
   std::vector<ShownRow> rows;                 ///< the selected ones, in the file's order
   SideTables beside;                          ///< Schema::beside, of all of them
 };

@@ -84,9 +84,9 @@ class ScopedSchema {
 };
 
 /// What the rows of a file are called, and the command that writes them.
-const char* row_noun(FileSchema schema);      ///< "matrices", "pairs"
+const char* row_noun(FileSchema schema);         ///< "matrices", "pairs"
 const char* writing_command(FileSchema schema);  ///< "measure", "compare"
-const char* outcome_word(FileSchema schema);  ///< "measured", "compared": what a finished row is
+const char* outcome_word(FileSchema schema);     ///< "measured", "compared": what a finished row is
 
 /// "/matrix", "/imatrix", "/pair": the group of a table's columns.
 std::string table_group(const Schema& schema, model::ResultTable table);
