@@ -13,7 +13,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/gram_plan.hpp"
 
 #include <cstdint>

@@ -22,7 +22,7 @@
 // Hammarling 1989 (the same delay in LAPACK's sytrd, for one column at a time).
 #pragma once
 
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 
 #include <cuda_runtime.h>
 

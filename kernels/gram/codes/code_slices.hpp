@@ -27,8 +27,7 @@
 // Source: Ozaki, Ogita, Oishi, Rump 2012; Ootomo, Ozaki, Yokota 2024 (int8 slices).
 #pragma once
 
-#include "code_scales.hpp"
-
+#include "kernels/decode/code_scales.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/device/trap_report.hpp"
 #include "kernels/gram/gram_plan.hpp"

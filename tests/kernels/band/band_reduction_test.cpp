@@ -1,6 +1,6 @@
 // Dense to band: whatever the route, the precision and the order of the threads, the band must keep
 // the eigenvalues of the matrix (LAPACK in float64), and one matrix must not touch another.
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 
 #include "reduced_bands.hpp"
 

@@ -12,8 +12,8 @@
 // Nothing waits for the host and nothing is allocated: a call can be captured in a CUDA graph.
 #pragma once
 
-#include "band_layout.hpp"
-#include "band_update.hpp"
+#include "kernels/band/band_layout.hpp"
+#include "kernels/band/band_update.hpp"
 
 #include <cuda_runtime.h>
 
