@@ -5,8 +5,8 @@
 #include "probe.hpp"
 
 #include "decode/formats/decode_view.hpp"
+#include "kernels/band/band_batch.hpp"
 #include "kernels/band/chase/shared_chase.hpp"
-#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/codes/code_slices.hpp"
 
 #include <span>

@@ -3,8 +3,8 @@
 // counts b + 1 times, elements below the diagonal twice. The rounding of a reduction follows from
 // it (statistics/judgement/spectrum_error.hpp).
 #include "band_layout.hpp"
+#include "band_norm.hpp"
 
-#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "kernels/band/reduction/band_reduction.hpp"
-#include "kernels/gram/gram_plan.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/gram/gram_shape.hpp"
 
 #include <cstdint>
 #include <string>

@@ -7,6 +7,7 @@
 #include "kernels/band/back_transform/wide_back_transform.hpp"
 #include "kernels/band/chase/band_chase.hpp"
 #include "kernels/band/chase/shared_chase.hpp"
+#include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/band/inverse/band_inverse.hpp"
 #include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/codes/code_slices.hpp"

@@ -12,8 +12,8 @@
 // Nothing waits for the host and nothing is allocated: a call can be captured in a CUDA graph.
 #pragma once
 
+#include "kernels/band/band_batch.hpp"
 #include "kernels/band/band_layout.hpp"
-#include "kernels/band/band_update.hpp"
 
 #include <cuda_runtime.h>
 
@@ -21,25 +21,6 @@
 #include <cstdint>
 
 namespace vindex::kernels {
-
-/// How A is updated and multiplied.
-enum class BandRoute {
-  kPlain,   ///< lower triangle in one pass, multiply-add of the CUDA cores
-  kTensor,  ///< the same on the tensor cores (BandArithmetic::kTensor)
-};
-
-/// What a reduction of matrices of one order needs; a pure function of its arguments.
-struct BandPlan {
-  std::int64_t order = 0;       ///< of the padded matrices
-  std::int64_t strip_rows = 0;  ///< rows per block of threads of the pass over the triangle
-  BandRoute route = BandRoute::kPlain;
-  int deferred_panels = 0;  ///< updated at once (deferred_band.hpp); 0: reduce_to_band() is used
-  std::size_t shared_bytes = 0;  ///< where updates are deferred: what a block may ask for
-  std::size_t workspace_bytes_per_matrix = 0;
-};
-
-/// Largest order that plan_band_reduction() takes.
-std::int64_t largest_band_order();
 
 /// `shared_bytes`: what a block may ask for on this device
 /// (cudaDevAttrMaxSharedMemoryPerBlockOptin); from 99 KiB on every plan exists.
@@ -49,33 +30,6 @@ std::int64_t largest_band_order();
 template <typename Real>
 BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t shared_bytes,
                              bool defer = false);
-
-/// Whether large matrices get deferred updates on such a device.
-bool defers_updates(std::size_t shared_bytes);
-
-/// Who multiplies a matrix by the power of two that makes its largest diagonal entry lie in
-/// [1/2, 1).
-enum class MatrixScale : std::uint8_t {
-  kWanted,   ///< the reduction finds the exponents and applies them
-  kFound,    ///< the exponents are there (find_exponents()), and are to be applied
-  kApplied,  ///< the exponents are there and the matrices have been multiplied
-};
-
-/// A batch on the device. All arrays are the caller's.
-template <typename Real>
-struct BandBatch {
-  /// Batch x order x order, symmetric positive semidefinite up to rounding, both triangles valid,
-  /// zero beyond the true order; destroyed.
-  Real* matrices;
-  std::int64_t batch;  ///< at most 65535
-  Real* band;          ///< gets batch x band_elements(order), layout of band_layout.hpp
-  /// One per matrix, which is found where `scale` says so: eigenvalues are 2^exponent times the
-  /// band's.
-  std::int32_t* exponents;
-  void* workspace;           ///< batch x workspace_bytes_per_matrix, aligned to 256 bytes
-  bool keep_factor = false;  ///< leave Q in `matrices`, as band_back_transform.hpp has it
-  MatrixScale scale = MatrixScale::kWanted;
-};
 
 /// Reduces the batch, ordered on `stream`.
 ///
@@ -87,31 +41,5 @@ struct BandBatch {
 ///           update); host sibling host/cpu/band/simd_band_reduction.hpp.
 template <typename Real>
 void reduce_to_band(const BandPlan& plan, const BandBatch<Real>& batch, cudaStream_t stream);
-
-/// The same with updates deferred over several panels, by a plan whose deferred_panels is not 0.
-/// Reads the lower triangle and the diagonal blocks of kBand alone. Source: Wang et al. 2024
-/// (arXiv 2410.02170).
-void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float>& batch,
-                             cudaStream_t stream);
-
-/// Exponents of the matrices (row-major order x order) that make the largest diagonal entry of each
-/// lie in [1/2, 1) where it is multiplied by 2^-exponents[i]. In a positive semidefinite matrix no
-/// entry is larger than that. A matrix without a positive diagonal entry has exponent 0.
-template <typename Real>
-void find_exponents(const Real* matrices, std::int64_t order, std::int64_t batch,
-                    std::int32_t* exponents, cudaStream_t stream);
-
-/// Multiplies each matrix by 2^-exponents[i], in place; entries that are not finite stay so. Only
-/// the lower triangle is scaled, and the upper parts of the diagonal blocks of kBand.
-template <typename Real>
-void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch,
-                    const std::int32_t* exponents, cudaStream_t stream);
-
-/// sums[i] = sum over the passes of ||what was left of matrix i||_F^2, in units of its band: the
-/// part of the band behind a pass is similar to what that pass left. Layout of band_layout.hpp.
-/// Ordered on `stream`; one order of summation. Host sibling: host/cpu/route/gram_route.cpp.
-template <typename BandReal>
-void sum_passes(const BandReal* bands, std::int64_t order, std::int64_t batch, double* sums,
-                cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -6,6 +6,8 @@
 
 #include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_panel.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"
 #include <vindex/error.hpp>

@@ -3,6 +3,8 @@
 // leaves, and less than is stated for it. The emulation takes minutes.
 #include "reduced_bands.hpp"
 
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_norm.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/symmetric.hpp"

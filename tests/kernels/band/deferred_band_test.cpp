@@ -4,6 +4,7 @@
 
 #include "reduced_bands.hpp"
 
+#include "kernels/band/band_batch.hpp"
 #include "kernels/band/reduction/band_reduction.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"
