@@ -2,6 +2,7 @@
 // update_and_multiply() (band_update.hpp), which says what it computes.
 #pragma once
 
+#include "band_panel.hpp"
 #include "trailing_pass.hpp"
 
 #include <cuda_runtime.h>

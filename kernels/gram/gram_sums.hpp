@@ -7,6 +7,8 @@
 //   INT4 in groups                  sums of powers of sixteen codes, exact in float32.
 #pragma once
 #include "gram_facts.hpp"
+#include "gram_layout.hpp"
+#include "gram_shape.hpp"
 
 #include "core/portable.hpp"
 #include "kernels/decode/code_runs.hpp"

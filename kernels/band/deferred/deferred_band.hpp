@@ -23,6 +23,7 @@
 #pragma once
 
 #include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_panel.hpp"
 
 #include <cuda_runtime.h>
 
