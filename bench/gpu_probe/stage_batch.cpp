@@ -6,6 +6,7 @@
 #include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/gram_batch.hpp"
+#include "kernels/gram/gram_plan.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
+#include "kernels/gram/gram_plan.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
