@@ -2,6 +2,7 @@
 #include "organ/difference/model_difference.hpp"
 
 #include "decode/encode/encode.hpp"
+#include "input/local/file_source.hpp"
 #include "organ/difference/tensor_pair.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
