@@ -156,17 +156,17 @@ TestVerdicts CudaBackend::verdicts() const {
 }
 
 void CudaBackend::prepare(const MeasureOptions& options) {
-  const RoutePreference wish = parse_route(options.svd_route);
+  const RoutePreference preference = parse_route(options.svd_route);
   check(cudaSetDevice(device_));
-  try_kernels(wish, options.mode);
-  // A wish that cannot be had is refused now, not after the first matrix was read.
-  (void)choose_routes(wish, options.mode, OperandKind::kHalfPair, 1, traits_, verdicts());
+  try_kernels(preference, options.mode);
+  // A preference that cannot be had is refused now, not after the first matrix was read.
+  (void)choose_routes(preference, options.mode, OperandKind::kHalfPair, 1, traits_, verdicts());
 }
 
-/// The self-tests that this wish wants and that were not made yet.
-void CudaBackend::try_kernels(const RoutePreference& wish, SpectrumMode mode) {
+/// The self-tests that this preference wants and that were not made yet.
+void CudaBackend::try_kernels(const RoutePreference& preference, SpectrumMode mode) {
   const std::lock_guard testing(test_mutex_);
-  std::vector<KernelTrial> untried = trials_wanted(wish, mode, traits_);
+  std::vector<KernelTrial> untried = trials_wanted(preference, mode, traits_);
   std::erase_if(untried, [&](const KernelTrial& trial) {
     return std::any_of(tests_.begin(), tests_.end(),
                        [&](const SelfTest& test) { return test.trial == trial; });
@@ -181,12 +181,12 @@ void CudaBackend::try_kernels(const RoutePreference& wish, SpectrumMode mode) {
         run_self_tests(lease.lane().solver, kernels_, traits_, untried, keep, trial_order_);
   }
   if (broken_by_) {
-    throw DeviceError("E-SELF-TEST", broken_text(wish));
+    throw DeviceError("E-SELF-TEST", broken_text(preference));
   }
 }
 
 /// What a kernel did to the device, what is known of the others, and what to do.
-std::string CudaBackend::broken_text(const RoutePreference& wish) const {
+std::string CudaBackend::broken_text(const RoutePreference& preference) const {
   std::string passed;
   std::string failed;
   for (const SelfTest& test : tests_) {
@@ -197,7 +197,7 @@ std::string CudaBackend::broken_text(const RoutePreference& wish) const {
   }
   return "the kernel for " + trial_name(broken_by_->trial) +
          " broke this process's hold on the device in its self-test (" + broken_by_->detail +
-         "); start again with --svd-route " + route_without(wish, broken_by_->trial) +
+         "); start again with --svd-route " + route_without(preference, broken_by_->trial) +
          (passed.empty() ? "" : "; passed before it: " + passed) +
          (failed.empty() ? "" : "; failed before it: " + failed);
 }

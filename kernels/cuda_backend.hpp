@@ -66,8 +66,8 @@ class CudaBackend final : public Backend {
   };
 
   TestVerdicts verdicts() const;
-  void try_kernels(const RoutePreference& wish, SpectrumMode mode);
-  std::string broken_text(const RoutePreference& wish) const;
+  void try_kernels(const RoutePreference& preference, SpectrumMode mode);
+  std::string broken_text(const RoutePreference& preference) const;
   void measure_group(Lane& lane, std::span<MatrixInput* const> batch, const MeasureOptions& options,
                      std::uint64_t slab_bytes, std::span<MatrixReport> out);
   std::uint64_t slab_bytes_within(std::uint64_t workspace_limit, const MatrixInput& input) const;

@@ -6,7 +6,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/band/band_half_update.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_norm.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_panel.cu
-  ${CMAKE_CURRENT_LIST_DIR}/band/band_reduction.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/reduction/band_reduction.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_scale.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/back_transform/band_back_transform.cu
   ${CMAKE_CURRENT_LIST_DIR}/band/band_update.cu
@@ -32,7 +32,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/forward/forward_self_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/forward/linear_run.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_operands.cu
-  ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_scales.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/decode/code_scales.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_slices.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/codes/code_slices_sm90.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/gram_batch.cu
@@ -45,7 +45,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/gram/codes/sliced_gram.cu
   ${CMAKE_CURRENT_LIST_DIR}/gram/symmetric.cu
   ${CMAKE_CURRENT_LIST_DIR}/inner/inner_sums.cu
-  ${CMAKE_CURRENT_LIST_DIR}/tail/band_inverse.cu
+  ${CMAKE_CURRENT_LIST_DIR}/band/inverse/band_inverse.cu
   ${CMAKE_CURRENT_LIST_DIR}/tail/tail_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tail/tail_vectors.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/bound_proof.cu
@@ -54,7 +54,7 @@ set(VINDEX_KERNEL_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/top/top_solvers.cpp
   ${CMAKE_CURRENT_LIST_DIR}/top/top_subspace.cu
   ${CMAKE_CURRENT_LIST_DIR}/top/weight_projection.cu
-  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/precision.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/two_stage/precision.cpp
   ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/tridiagonal_values.cu)
 set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_grams.cpp
@@ -64,7 +64,7 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_tail.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_together.cpp
   ${CMAKE_CURRENT_LIST_DIR}/batch/batch_top.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/batch/library_solver.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/library/library_solver.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_backend.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cuda_factory.cpp
   ${CMAKE_CURRENT_LIST_DIR}/decode/encoded_batch.cpp
@@ -80,4 +80,4 @@ set(VINDEX_CUDA_BACKEND_SOURCES
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_gram.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_inputs.cpp
   ${CMAKE_CURRENT_LIST_DIR}/route/self_test_tail.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/tridiagonal/two_stage.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/two_stage/two_stage.cpp)

@@ -3,7 +3,8 @@
 #include "back_batch.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 
 #include <algorithm>
 #include <cmath>

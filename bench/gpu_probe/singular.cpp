@@ -5,6 +5,8 @@
 // norm.
 #include "probe.hpp"
 
+#include "kernels/gram/gram_batch.hpp"
+
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 

@@ -4,6 +4,9 @@
 
 #include "decode/bind_view.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
+#include "kernels/gram/gram_batch.hpp"
+#include "kernels/gram/gram_plan.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 #include <algorithm>

@@ -7,11 +7,10 @@
 #include "strict_batch.hpp"
 
 #include "decode/formats/decode_view.hpp"
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
 #include "kernels/band/chase/band_chase.hpp"
 #include "kernels/band/chase/shared_chase.hpp"
-#include "kernels/gram/gram_batch.hpp"
-#include "kernels/gram/gram_plan.hpp"
+#include "kernels/gram/gram_shape.hpp"
 
 #include <memory>
 

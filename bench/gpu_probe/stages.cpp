@@ -9,6 +9,7 @@
 #include "kernels/band/back_transform/wide_back_transform.hpp"
 #include "kernels/device/check.hpp"
 #include "kernels/device/launch.hpp"
+#include "kernels/gram/gram_plan.hpp"
 
 #include <algorithm>
 #include <map>

@@ -2,6 +2,7 @@
 // completed triangle, reduction, chase and values.
 #include "strict_batch.hpp"
 
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/gram/symmetric.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"

@@ -104,8 +104,8 @@ class CpuBackend final : public Backend {
   const Unit unit_;
 };
 
-Unit unit_of(MatrixUnitPreference wish) {
-  MatrixUnitChoice choice = choose_matrix_unit(matrix_unit_facts(), wish);
+Unit unit_of(MatrixUnitPreference preference) {
+  MatrixUnitChoice choice = choose_matrix_unit(matrix_unit_facts(), preference);
   if (!choice.is_used) {
     return {.note = std::move(choice.note)};
   }

@@ -47,15 +47,15 @@ class Measurement {
 
   /// Computes what `judged` asks for until it asks for no more; the last finding.
   template <typename Judged>
-  statistics::StepResult take_steps(statistics::StepContext& situation, const TileChange& change,
+  statistics::StepResult take_steps(statistics::StepContext& context, const TileChange& change,
                                     const Judged& judged) {
     statistics::StepResult found;
-    statistics::NextStep verdict = {.next = situation.step};
-    while (verdict.next) {
-      situation = statistics::next_step_context(situation, *verdict.next);
-      found = compute(situation, std::move(found), verdict.lost, change);
+    statistics::NextStep next_step = {.next = context.step};
+    while (next_step.next) {
+      context = statistics::next_step_context(context, *next_step.next);
+      found = compute(context, std::move(found), next_step.lost, change);
       found.moments = reader_.moments();
-      verdict = judged(found);
+      next_step = judged(found);
     }
     reduced_ = {};
     return found;
@@ -72,22 +72,21 @@ class Measurement {
     for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
       TileChange change;
       change.sign_flip_draw = static_cast<std::uint64_t>(draw);
-      statistics::StepContext situation =
+      statistics::StepContext context =
           statistics::begin_draw(first_step(plan_), plan_.short_side, plan_.long_side, options_);
-      statistics::StepResult found =
-          take_steps(situation, change, [&](const statistics::StepResult& one) {
-            return statistics::judge_draw(one, situation);
-          });
+      statistics::StepResult found = take_steps(
+          context, change,
+          [&](const statistics::StepResult& one) { return statistics::judge_draw(one, context); });
       collector.add(std::move(found.sigma), report_.moments.sum_squares, *report_.sign_flip);
     }
   }
 
  private:
-  statistics::StepResult compute(const statistics::StepContext& situation,
+  statistics::StepResult compute(const statistics::StepContext& context,
                                  statistics::StepResult before, std::int64_t lost,
                                  const TileChange& change) {
     ReducedGram reduced = std::exchange(reduced_, {});
-    switch (situation.step) {
+    switch (context.step) {
       case statistics::Step::kTop:
         return by_chebyshev(reader_, plan_, change, !change.sign_flip_draw, workspace_, report_);
       case statistics::Step::kGram32:
@@ -98,7 +97,7 @@ class Measurement {
         reduced = {};
         return by_gram64(reader_, plan_, change, workspace_, report_, kept(change));
       case statistics::Step::kTail:
-        return reduced ? by_tail(reader_, plan_, reduced, std::move(before), lost, situation,
+        return reduced ? by_tail(reader_, plan_, reduced, std::move(before), lost, context,
                                  workspace_, report_)
                        : before;
       case statistics::Step::kQr:
@@ -127,13 +126,13 @@ void measure_on_cpu(MatrixInput& input, const SvdPlan& plan, const MeasureOption
                     Workspace& workspace, MatrixReport& report) {
   TileReader reader(input, plan, workspace);
   Measurement measurement(reader, plan, options, workspace, report);
-  statistics::StepContext situation =
+  statistics::StepContext context =
       statistics::begin_measurement(first_step(plan), plan.short_side, plan.long_side, options,
                                     {.sum_terms = gram64_terms(plan),
                                      .max_tail_values = max_tail_values(plan),
                                      .tail_leaves_zeros = true});
-  measurement.take_steps(situation, {}, [&](const statistics::StepResult& found) {
-    return statistics::judge(found, situation, report);
+  measurement.take_steps(context, {}, [&](const statistics::StepResult& found) {
+    return statistics::judge(found, context, report);
   });
   measurement.run_sign_flips();
   if (statistics::begin_vectors(options, report)) {

@@ -72,8 +72,8 @@ std::optional<bool> transposed_pair(const std::vector<std::int64_t>& gate_up,
   return std::nullopt;
 }
 
-/// What comes of a piece of the logical tensors, beside their own records.
-struct Piece {
+/// What comes of a share of the logical tensors, beside their own records.
+struct BuiltRows {
   std::vector<MatrixRecord> matrices;
   std::vector<Warning> warnings;
 };
@@ -83,14 +83,14 @@ class Builder {
   /// `tensors`: one record for each of `logicals`, to be filled.
   Builder(const input::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
           const Naming& naming, const IndexOptions& options, std::atomic<std::size_t>& matrix_count,
-          std::vector<TensorRecord>& tensors, Piece& piece)
+          std::vector<TensorRecord>& tensors, BuiltRows& share)
       : files_(files),
         logicals_(logicals),
         naming_(naming),
         options_(options),
         matrix_count_(matrix_count),
         tensors_(tensors),
-        piece_(piece) {}
+        share_(share) {}
 
   /// Turns logicals [begin, end) into rows.
   void build(std::size_t begin, std::size_t end) {
@@ -251,7 +251,7 @@ class Builder {
     }
     if (naming_.layout_declared && !layout_warned_) {
       layout_warned_ = true;
-      piece_.warnings.push_back(
+      share_.warnings.push_back(
           {"W-LAYOUT", fmt::format("{} is stored {}, unlike its architecture's own files; the "
                                    "shapes are believed",
                                    printable(logical.name), *shown ? "in x out" : "out x in")});
@@ -264,7 +264,7 @@ class Builder {
                   std::int64_t slices) {
     const LogicalTensor& logical = logicals_[i];
     const TensorRecord& record = tensors_[i];
-    MatrixRecord& matrix = piece_.matrices.emplace_back();
+    MatrixRecord& matrix = share_.matrices.emplace_back();
     matrix.tensor = logical.name;
     matrix.slice = static_cast<std::int32_t>(slice);
     matrix.layer = record.layer;
@@ -299,18 +299,18 @@ class Builder {
   const std::vector<LogicalTensor>& logicals_;
   const Naming& naming_;
   const IndexOptions& options_;
-  std::atomic<std::size_t>& matrix_count_;  ///< of all pieces
-  std::vector<TensorRecord>& tensors_;      ///< of all pieces
-  Piece& piece_;
+  std::atomic<std::size_t>& matrix_count_;  ///< of all shares
+  std::vector<TensorRecord>& tensors_;      ///< of all shares
+  BuiltRows& share_;
   TensorName name_;
   bool layout_warned_ = false;
 };
 
-/// Puts the pieces' rows together, in order.
-void join(std::vector<Piece>& pieces, ModelIndex& index) {
+/// Puts the shares' rows together, in order.
+void join(std::vector<BuiltRows>& shares, ModelIndex& index) {
   std::vector<MatrixRecord*> all;
-  for (Piece& piece : pieces) {
-    for (MatrixRecord& matrix : piece.matrices) {
+  for (BuiltRows& share : shares) {
+    for (MatrixRecord& matrix : share.matrices) {
       all.push_back(&matrix);
     }
   }
@@ -319,9 +319,9 @@ void join(std::vector<Piece>& pieces, ModelIndex& index) {
     index.matrices.push_back(std::move(*all[i]));
   }
   // A builder says once how a layout departs, and the first stands for all.
-  const auto first = std::find_if(pieces.begin(), pieces.end(),
-                                  [](const Piece& piece) { return !piece.warnings.empty(); });
-  if (first != pieces.end()) {
+  const auto first = std::find_if(shares.begin(), shares.end(),
+                                  [](const BuiltRows& share) { return !share.warnings.empty(); });
+  if (first != shares.end()) {
     std::move(first->warnings.begin(), first->warnings.end(), std::back_inserter(index.warnings));
   }
 }
@@ -330,20 +330,20 @@ void join(std::vector<Piece>& pieces, ModelIndex& index) {
 
 void build_records(const input::ModelFiles& files, const std::vector<LogicalTensor>& logicals,
                    const Naming& naming, const IndexOptions& options, ModelIndex& index) {
-  const auto build = [&](std::size_t piece_tensors, std::size_t threads) {
-    std::vector<Piece> pieces(ceil_divide(logicals.size(), piece_tensors));
+  const auto build = [&](std::size_t share_tensors, std::size_t threads) {
+    std::vector<BuiltRows> shares(ceil_divide(logicals.size(), share_tensors));
     index.tensors.assign(logicals.size(), {});
     std::atomic<std::size_t> matrix_count = 0;
-    for_each_index(pieces.size(), threads, [&](std::size_t /*worker*/, std::size_t i) {
-      Builder builder(files, logicals, naming, options, matrix_count, index.tensors, pieces[i]);
-      builder.build(i * piece_tensors, std::min(logicals.size(), (i + 1) * piece_tensors));
+    for_each_index(shares.size(), threads, [&](std::size_t /*worker*/, std::size_t i) {
+      Builder builder(files, logicals, naming, options, matrix_count, index.tensors, shares[i]);
+      builder.build(i * share_tensors, std::min(logicals.size(), (i + 1) * share_tensors));
     });
-    join(pieces, index);
+    join(shares, index);
   };
   try {
     build(kRecordsPerPiece, thread_count(0, options.threads));
   } catch (const FormatError&) {
-    // Too many matrices are noticed by whichever piece comes last: once more, one after the other,
+    // Too many matrices are noticed by whichever share comes last: once more, one after the other,
     // so that the first that is wrong is named.
     build(std::max<std::size_t>(logicals.size(), 1), 1);
   }

@@ -81,14 +81,14 @@ class StoredPair {
   ByteSource* source_b_;
 };
 
-enum class Finding : std::uint8_t { kSame, kSameProbes, kDifferent };
+enum class ByteComparison : std::uint8_t { kSame, kSameProbes, kDifferent };
 
 /// Codes with codes, every companion with its counterpart.
-Finding compare(const input::ModelFiles& files, const TensorRecord& embedding,
-                const TensorRecord& output, TiedOutput extent, std::int32_t threads) {
+ByteComparison compare(const input::ModelFiles& files, const TensorRecord& embedding,
+                       const TensorRecord& output, TiedOutput extent, std::int32_t threads) {
   if (embedding.stored.size() != output.stored.size() || embedding.encoding != output.encoding ||
       embedding.shape != output.shape) {
-    return Finding::kDifferent;
+    return ByteComparison::kDifferent;
   }
   std::vector<StoredPair> comparisons;
   for (std::size_t i = 0; i < output.stored.size(); ++i) {
@@ -97,33 +97,34 @@ Finding compare(const input::ModelFiles& files, const TensorRecord& embedding,
     };
     comparisons.emplace_back(files, stored(embedding), stored(output));
     if (!comparisons.back().is_alike()) {
-      return Finding::kDifferent;
+      return ByteComparison::kDifferent;
     }
   }
-  Finding finding = Finding::kSame;
+  ByteComparison comparison = ByteComparison::kSame;
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const std::uint64_t bytes = files.tensors[static_cast<std::size_t>(output.stored[i])].bytes;
     const bool whole = extent == TiedOutput::kCompareAll || bytes <= kProbes * kProbe;
     if (!(whole ? comparisons[i].all_agree(threads) : comparisons[i].probes_agree())) {
-      return Finding::kDifferent;
+      return ByteComparison::kDifferent;
     }
-    finding = whole ? finding : Finding::kSameProbes;
+    comparison = whole ? comparison : ByteComparison::kSameProbes;
   }
-  return finding;
+  return comparison;
 }
 
-std::string finding_text(Finding finding, const std::string& output, const std::string& embedding) {
+std::string comparison_text(ByteComparison comparison, const std::string& output,
+                            const std::string& embedding) {
   const std::string both = fmt::format("{} is stored although the configuration ties it to {}",
                                        printable(output), printable(embedding));
-  switch (finding) {
-    case Finding::kSame:
+  switch (comparison) {
+    case ByteComparison::kSame:
       return both + "; their bytes are the same, and it counts once";
-    case Finding::kSameProbes:
+    case ByteComparison::kSameProbes:
       return fmt::format(
           "{}; their bytes are the same at {} places, and it counts once (a measurement compares "
           "all of them)",
           both, kProbes);
-    case Finding::kDifferent:
+    case ByteComparison::kDifferent:
       break;
   }
   return both + ", and differs from it: both count, and logits are made by the stored one";
@@ -147,9 +148,10 @@ void judge_tied_output(const input::ModelFiles& files, TiedOutput extent, std::i
     return index.tensors[static_cast<std::size_t>(matrix.tensor_record)];
   };
   TensorRecord& record = record_of(*output);
-  const Finding finding = compare(files, record_of(*embedding), record, extent, threads);
-  index.warnings.push_back({"W-TIED", finding_text(finding, output->tensor, embedding->tensor)});
-  if (finding != Finding::kDifferent) {
+  const ByteComparison comparison = compare(files, record_of(*embedding), record, extent, threads);
+  index.warnings.push_back(
+      {"W-TIED", comparison_text(comparison, output->tensor, embedding->tensor)});
+  if (comparison != ByteComparison::kDifferent) {
     record.in_matrix = false;
     record.reason = "tied to " + embedding->tensor;
     index.matrices.erase(output);

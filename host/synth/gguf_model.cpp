@@ -31,7 +31,7 @@ using gguf::Writer;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 20U;
 
 // A piece of a planned matrix and the slice of a GGUF tensor that it becomes.
-struct Piece {
+struct MatrixSlice {
   std::size_t tensor = 0;  // in the file
   std::int64_t slice = 0;
   std::int64_t first_row = 0;  // of the planned matrix
@@ -87,16 +87,16 @@ std::int64_t take_number(std::string_view& text, std::string_view prefix) {
   return number;
 }
 
-// The file's tensors and, for each planned one, its pieces.
+// The file's tensors and, for each planned one, its slices.
 class Layout {
  public:
-  explicit Layout(const ModelPlan& plan) : plan_(plan), pieces_(plan.tensors.size()) {
+  explicit Layout(const ModelPlan& plan) : plan_(plan), slices_(plan.tensors.size()) {
     for (std::size_t index = 0; index < plan.tensors.size(); ++index) {
       place(index);
     }
   }
   const std::vector<gguf::TensorLayout>& tensors() const { return tensors_; }
-  const std::vector<Piece>& pieces(std::size_t planned) const { return pieces_[planned]; }
+  const std::vector<MatrixSlice>& slices_of(std::size_t planned) const { return slices_[planned]; }
 
  private:
   void place(std::size_t index) {
@@ -127,7 +127,7 @@ class Layout {
   }
 
   // `slices` -1: not stacked.
-  void add(std::size_t index, const std::string& name, std::int64_t slices, Piece piece) {
+  void add(std::size_t index, const std::string& name, std::int64_t slices, MatrixSlice cut_slice) {
     const PlannedTensor& planned = plan_.tensors[index];
     const auto [known, is_new] = index_of_.try_emplace(name, tensors_.size());
     if (is_new) {
@@ -136,25 +136,25 @@ class Layout {
       tensor.name = name;
       tensor.type = planned.is_vector || router ? ElementType::kF32 : ElementType::kQ8_0;
       const auto cols = static_cast<std::uint64_t>(planned.recipe.cols);
-      const auto rows = static_cast<std::uint64_t>(piece.rows);
-      tensor.dimensions = {piece.transposed ? rows : cols};
+      const auto rows = static_cast<std::uint64_t>(cut_slice.rows);
+      tensor.dimensions = {cut_slice.transposed ? rows : cols};
       if (!planned.is_vector) {
-        tensor.dimensions.push_back(piece.transposed ? cols : rows);
+        tensor.dimensions.push_back(cut_slice.transposed ? cols : rows);
       }
       if (slices >= 0) {
         tensor.dimensions.push_back(static_cast<std::uint64_t>(slices));
       }
       tensors_.push_back(std::move(tensor));
     }
-    piece.tensor = known->second;
-    pieces_[index].push_back(piece);
+    cut_slice.tensor = known->second;
+    slices_[index].push_back(cut_slice);
   }
 
   const ModelPlan& plan_;
   const MiniSizes size_;
   std::vector<gguf::TensorLayout> tensors_;
   std::map<std::string, std::size_t> index_of_;
-  std::vector<std::vector<Piece>> pieces_;
+  std::vector<std::vector<MatrixSlice>> slices_;
 };
 
 // UTF-8 of a code point below 0x800.
@@ -228,14 +228,15 @@ gguf::KeySection model_keys(const MiniSizes& size) {
   return keys;
 }
 
-// The piece's weights, row-major in the orientation of the file.
-std::vector<float> cut(const std::vector<float>& weights, std::int64_t cols, const Piece& piece) {
-  const auto begin = weights.begin() + piece.first_row * cols;
-  std::vector<float> out(begin, begin + piece.rows * cols);
-  if (piece.transposed) {
-    for (std::int64_t row = 0; row < piece.rows; ++row) {
+// The slice's weights, row-major in the orientation of the file.
+std::vector<float> cut(const std::vector<float>& weights, std::int64_t cols,
+                       const MatrixSlice& cut_slice) {
+  const auto begin = weights.begin() + cut_slice.first_row * cols;
+  std::vector<float> out(begin, begin + cut_slice.rows * cols);
+  if (cut_slice.transposed) {
+    for (std::int64_t row = 0; row < cut_slice.rows; ++row) {
       for (std::int64_t col = 0; col < cols; ++col) {
-        out[static_cast<std::size_t>(col * piece.rows + row)] = begin[row * cols + col];
+        out[static_cast<std::size_t>(col * cut_slice.rows + row)] = begin[row * cols + col];
       }
     }
   }
@@ -254,22 +255,23 @@ void write_gguf_model(const ModelPlan& plan, write::OutputFolder& folder) {
     const PlannedTensor& planned = plan.tensors[index];
     std::vector<float> weights(static_cast<std::size_t>(planned.recipe.rows * planned.recipe.cols));
     draw_weights(planned.recipe, weights);
-    const auto& pieces = layout.pieces(index);
-    for (const Piece& piece : pieces) {
-      const gguf::TensorLayout& tensor = layout.tensors()[piece.tensor];
+    const auto& slices = layout.slices_of(index);
+    for (const MatrixSlice& cut_slice : slices) {
+      const gguf::TensorLayout& tensor = layout.tensors()[cut_slice.tensor];
       const auto encoding = decode::plain_encoding(tensor.type);
-      const auto values = cut(weights, planned.recipe.cols, piece);
-      const std::int64_t cols = piece.transposed ? piece.rows : planned.recipe.cols;
-      const std::int64_t rows = piece.transposed ? planned.recipe.cols : piece.rows;
+      const auto values = cut(weights, planned.recipe.cols, cut_slice);
+      const std::int64_t cols = cut_slice.transposed ? cut_slice.rows : planned.recipe.cols;
+      const std::int64_t rows = cut_slice.transposed ? planned.recipe.cols : cut_slice.rows;
       const auto size = decode::encoded_size(encoding, rows, cols);
       expects(size.has_value(), "write_gguf_model: rows of whole blocks");
       std::vector<std::byte> codes(size->code_bytes);
       const auto loss = decode::encode_matrix(encoding, values.data(), rows, cols, cols, codes, {});
-      writer.write(piece.tensor, static_cast<std::uint64_t>(piece.slice) * codes.size(), codes);
+      writer.write(cut_slice.tensor, static_cast<std::uint64_t>(cut_slice.slice) * codes.size(),
+                   codes);
       if (!planned.is_vector) {
-        truth[index].push_back({tensor.name, tensor.dimensions.size() == 3 ? piece.slice : -1,
+        truth[index].push_back({tensor.name, tensor.dimensions.size() == 3 ? cut_slice.slice : -1,
                                 encoding.label, planned.recipe, loss,
-                                pieces.size() > 1 ? planned.name : std::string(), rows, cols});
+                                slices.size() > 1 ? planned.name : std::string(), rows, cols});
       }
     }
   });

@@ -2,7 +2,8 @@
 // update_and_multiply() (band_update.hpp), which says what it computes.
 #pragma once
 
-#include "band_update.hpp"
+#include "band_panel.hpp"
+#include "trailing_pass.hpp"
 
 #include <cuda_runtime.h>
 

@@ -3,7 +3,7 @@
 // counts b + 1 times, elements below the diagonal twice. The rounding of a reduction follows from
 // it (statistics/judgement/spectrum_error.hpp).
 #include "band_layout.hpp"
-#include "band_reduction.hpp"
+#include "band_norm.hpp"
 
 #include "kernels/device/launch.hpp"
 

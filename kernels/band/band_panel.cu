@@ -339,4 +339,6 @@ void factor_panels(const Panel<Real>& panel, cudaStream_t stream) {
 template void factor_panels(const Panel<float>&, cudaStream_t);
 template void factor_panels(const Panel<double>&, cudaStream_t);
 
+std::int64_t largest_band_order() { return largest_panel_rows() + kBand; }
+
 }  // namespace vindex::kernels

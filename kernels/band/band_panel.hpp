@@ -39,4 +39,7 @@ std::int64_t largest_panel_rows();
 template <typename Real>
 void factor_panels(const Panel<Real>& panel, cudaStream_t stream);
 
+/// Largest order that plan_band_reduction() takes.
+std::int64_t largest_band_order();
+
 }  // namespace vindex::kernels

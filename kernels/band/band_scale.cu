@@ -2,7 +2,7 @@
 // matrix |a_ij| <= sqrt(a_ii a_jj), so the diagonal alone says how large anything is. Powers of two
 // round nothing.
 #include "band_layout.hpp"
-#include "band_reduction.hpp"
+#include "band_scale.hpp"
 
 #include "kernels/device/launch.hpp"
 

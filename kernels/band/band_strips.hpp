@@ -5,7 +5,8 @@
 // fit into the L2 cache, the longest strips first within a group.
 #pragma once
 
-#include "band_update.hpp"
+#include "band_panel.hpp"
+#include "trailing_pass.hpp"
 
 #include <cuda_runtime.h>
 

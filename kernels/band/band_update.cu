@@ -10,6 +10,7 @@
 #include "band_product.hpp"
 #include "band_strips.hpp"
 #include "band_update.hpp"
+#include "trailing_pass.hpp"
 
 #include "kernels/device/launch.hpp"
 #include <vindex/error.hpp>

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "band_panel.hpp"
+#include "trailing_pass.hpp"
 
 #include <cuda_runtime.h>
 
@@ -18,44 +19,16 @@
 
 namespace vindex::kernels {
 
-/// One pass over every matrix of a batch. Rows and columns count from the trailing matrix, which
-/// begins at `start` of the whole one.
-template <typename Real>
-struct TrailingPass {
-  Real* matrices;       ///< row-major order x order; lower triangle and diagonal blocks in use
-  const Real* pending;  ///< V and W of the panel before, row kBand being row 0 here; or null
-  /// Per matrix, what no entry of W exceeds in magnitude; read where `pending` is.
-  const Real* pending_bounds;
-  const Real* factors;  ///< V of this panel
-  Real* products;       ///< gets the part of A V that rows of the lower triangle give
-  Real* partials;       ///< per strip: what its columns give; see strip_reaches()
-  std::int64_t order;
-  std::int64_t start;
-  std::int64_t rows;
-  std::int64_t strip_rows;
-  std::int64_t batch;
-};
-
 /// Arithmetic of the products.
 enum class BandArithmetic {
   kPlain,   ///< multiply-add of the CUDA cores
   kTensor,  ///< tensor cores: three products of binary16 or tf32 parts in float32, DMMA in float64
 };
 
-/// Strips of `strip_rows` rows that `rows` rows take.
-constexpr std::int64_t strip_count(std::int64_t rows, std::int64_t strip_rows) {
-  return (rows + strip_rows - 1) / strip_rows;
-}
-
 /// Rows per strip, a multiple of kBand, that fit `shared_bytes` of shared memory per block; the
 /// more, the less is spent on partial products. 0 where not even kBand fit.
 template <typename Real>
 std::int64_t strip_rows_for(std::size_t shared_bytes, BandArithmetic arithmetic);
-
-/// Elements of TrailingPass::partials per matrix.
-constexpr std::int64_t partial_elements(std::int64_t order, std::int64_t strip_rows) {
-  return strip_count(order, strip_rows) * order * kBand;
-}
 
 /// A <- A - V W^T - W V^T with the pending factors, then its product with the new V, in parts:
 /// products = the rows' part, partials[strip] = the part that A's columns within the strip give to

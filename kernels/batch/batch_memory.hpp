@@ -4,12 +4,12 @@
 // need.
 #pragma once
 
-#include "library_solver.hpp"
-
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/decode/encoded_upload.hpp"
+#include "kernels/gram/gram_plan.hpp"
 #include "kernels/gram/symmetric.hpp"
-#include "kernels/tridiagonal/two_stage.hpp"
+#include "kernels/library/library_solver.hpp"
+#include "kernels/two_stage/two_stage.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -89,8 +89,8 @@ void BatchSolver::measure(std::span<MatrixInput* const> inputs, std::uint64_t sl
                                            {.sum_terms = static_cast<double>(task_.n()),
                                             .max_tail_values = task_.max_tail_values()}),
              all, std::nullopt,
-             [&](std::size_t index, StepResult& found, const StepContext& situation) {
-               return statistics::judge(found, situation, out_[index]);
+             [&](std::size_t index, StepResult& found, const StepContext& context) {
+               return statistics::judge(found, context, out_[index]);
              });
   batch_.finish();
   run_sign_flips(all);
@@ -340,15 +340,15 @@ statistics::Rounding BatchSolver::gram_rounding_of(const SpectrumRoute& route,
   return statistics::gram_rounding(arithmetic, task_.p(), task_.n(), norms);
 }
 
-void BatchSolver::settle_stages(const StepContext& situation, const Indices& which, bool is_draw,
+void BatchSolver::settle_stages(const StepContext& context, const Indices& which, bool is_draw,
                                 std::vector<StepResult>& found) {
   const SpectrumRoute& route = task_.routes.first;
-  if (situation.step != statistics::Step::kGram32 || !task_.stages().any()) {
+  if (context.step != statistics::Step::kGram32 || !task_.stages().any()) {
     return;
   }
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < which.size(); ++i) {
-    if (!may_stand(found[i], gram_rounding_of(route, {}, false, norms_[i]), situation, is_draw)) {
+    if (!may_stand(found[i], gram_rounding_of(route, {}, false, norms_[i]), context, is_draw)) {
       positions.push_back(static_cast<std::int64_t>(i));
     }
   }

@@ -110,7 +110,7 @@ class BatchSolver {
   using StepResult = statistics::StepResult;
   /// What becomes of one matrix's finding, which it may empty.
   using Judged = std::function<statistics::NextStep(std::size_t index, StepResult& found,
-                                                    const statistics::StepContext& situation)>;
+                                                    const statistics::StepContext& context)>;
 
   /// One whose smallest values a Gram has lost.
   struct LostTail {
@@ -121,10 +121,9 @@ class BatchSolver {
   };
 
   statistics::Step first_step() const;
-  void take_steps(statistics::StepContext situation, Indices which, SignDraw flip,
+  void take_steps(statistics::StepContext context, Indices which, SignDraw flip,
                   const Judged& judged);
-  std::vector<Indices> parts_of(const statistics::StepContext& situation,
-                                const Indices& which) const;
+  std::vector<Indices> parts_of(const statistics::StepContext& context, const Indices& which) const;
   std::vector<StepResult> compute(statistics::Step step, const Indices& which, SignDraw flip,
                                   bool is_first);
   void run_sign_flips(const Indices& all);
@@ -152,7 +151,7 @@ class BatchSolver {
                    RawMoments* moments);
   /// Which of `found`, the float32 spectra of `which` that were computed last, float32 stages leave
   /// in doubt: those get the values of float64 stages, from the bands that were kept.
-  void settle_stages(const statistics::StepContext& situation, const Indices& which, bool is_draw,
+  void settle_stages(const statistics::StepContext& context, const Indices& which, bool is_draw,
                      std::vector<StepResult>& found);
   statistics::Rounding gram_rounding_of(const SpectrumRoute& route, const StagePrecision& stages,
                                         bool has_rounded_codes,
@@ -165,13 +164,13 @@ class BatchSolver {
                                    std::size_t count);
 
   // In batch_tail.cpp.
-  std::vector<StepResult> run_tail(const statistics::StepContext& situation, std::size_t part_size,
+  std::vector<StepResult> run_tail(const statistics::StepContext& context, std::size_t part_size,
                                    std::span<const LostTail> lost);
-  void tail_group(const statistics::StepContext& situation, const KeptReduction& kept,
+  void tail_group(const statistics::StepContext& context, const KeptReduction& kept,
                   const WeightPhase& weights, const TailShape& shape,
                   std::span<const std::size_t> group, std::span<const LostTail> lost,
                   std::vector<StepResult>& found);
-  bool take_member(const statistics::StepContext& situation, const TailShape& shape,
+  bool take_member(const statistics::StepContext& context, const TailShape& shape,
                    std::int64_t member, int pass, const LostTail& lost, StepResult& found) const;
 
   // In batch_top.cpp.

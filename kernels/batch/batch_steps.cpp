@@ -30,12 +30,12 @@ Step BatchSolver::first_step() const {
 
 /// `which` in parts, each of which the device keeps, as a tail and stages in float64 need it, until
 /// the next one comes.
-std::vector<BatchSolver::Indices> BatchSolver::parts_of(const StepContext& situation,
+std::vector<BatchSolver::Indices> BatchSolver::parts_of(const StepContext& context,
                                                         const Indices& which) const {
   auto size = static_cast<std::int64_t>(which.size());
-  if (situation.step == Step::kGram32 && (situation.max_tail_values > 0 || task_.stages().any())) {
+  if (context.step == Step::kGram32 && (context.max_tail_values > 0 || task_.stages().any())) {
     size = task_.eigen_piece(size);
-  } else if (situation.max_tail_values > 0 && situation.step == Step::kGram64) {
+  } else if (context.max_tail_values > 0 && context.step == Step::kGram64) {
     size = std::min(size, sizes_.wide);
   }
   std::vector<Indices> parts;
@@ -48,50 +48,50 @@ std::vector<BatchSolver::Indices> BatchSolver::parts_of(const StepContext& situa
 /// One step for all of `which`, their tails, then the next for those of which `judged` wants more,
 /// to the end. What follows a step, or a tail after it, is the same step for all of them
 /// (judgement.hpp).
-void BatchSolver::take_steps(StepContext situation, Indices which, SignDraw flip,
+void BatchSolver::take_steps(StepContext context, Indices which, SignDraw flip,
                              const Judged& judged) {
   for (bool is_first = true; !which.empty(); is_first = false) {
     Indices more;
-    Step next = situation.step;
+    Step next = context.step;
     const auto go_on = [&](std::size_t index, Step step) {
       expects(more.empty() || next == step, "one step after a step");
       next = step;
       more.push_back(index);
     };
-    const std::vector<Indices> parts = parts_of(situation, which);
+    const std::vector<Indices> parts = parts_of(context, which);
     for (std::size_t part = 0; part < parts.size(); ++part) {
       throw_if_stopped(options_.stop);
       const Indices& own = parts[part];
       ahead_ = part + 1 < parts.size() ? parts[part + 1].back() + 1 : 0;
-      std::vector<StepResult> found = compute(situation.step, own, flip, is_first);
-      settle_stages(situation, own, flip.has_value(), found);
+      std::vector<StepResult> found = compute(context.step, own, flip, is_first);
+      settle_stages(context, own, flip.has_value(), found);
       std::vector<LostTail> tails;
       for (std::size_t i = 0; i < own.size(); ++i) {
-        const statistics::NextStep verdict = judged(own[i], found[i], situation);
-        if (verdict.next == Step::kTail) {
+        const statistics::NextStep next_step = judged(own[i], found[i], context);
+        if (next_step.next == Step::kTail) {
           tails.push_back({.index = own[i],
                            .position = static_cast<std::int64_t>(i),
-                           .lost = verdict.lost,
+                           .lost = next_step.lost,
                            .before = std::move(found[i])});
-        } else if (verdict.next) {
-          go_on(own[i], *verdict.next);
+        } else if (next_step.next) {
+          go_on(own[i], *next_step.next);
         }
       }
       if (tails.empty()) {
         continue;
       }
-      const StepContext after = statistics::next_step_context(situation, Step::kTail);
+      const StepContext after = statistics::next_step_context(context, Step::kTail);
       found = run_tail(after, own.size(), tails);
       for (std::size_t i = 0; i < tails.size(); ++i) {
-        const statistics::NextStep verdict = judged(tails[i].index, found[i], after);
-        if (verdict.next) {
-          go_on(tails[i].index, *verdict.next);
+        const statistics::NextStep next_step = judged(tails[i].index, found[i], after);
+        if (next_step.next) {
+          go_on(tails[i].index, *next_step.next);
         }
       }
     }
     ahead_ = 0;
     std::sort(more.begin(), more.end());
-    situation = statistics::next_step_context(situation, next);
+    context = statistics::next_step_context(context, next);
     which = std::move(more);
   }
 }
@@ -128,14 +128,14 @@ void BatchSolver::run_sign_flips(const Indices& all) {
   for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
     take_steps(statistics::begin_draw(first_step(), task_.rows, task_.cols, options_), which,
                DrawNumber{static_cast<std::uint64_t>(draw)},
-               [&](std::size_t index, StepResult& found, const StepContext& situation) {
-                 const statistics::NextStep verdict = statistics::judge_draw(found, situation);
-                 if (!verdict.next) {
+               [&](std::size_t index, StepResult& found, const StepContext& context) {
+                 const statistics::NextStep next_step = statistics::judge_draw(found, context);
+                 if (!next_step.next) {
                    MatrixReport& report = out_[index];
                    collector.add(std::move(found.sigma), report.moments.sum_squares,
                                  *report.sign_flip);
                  }
-                 return verdict;
+                 return next_step;
                });
   }
 }

@@ -48,7 +48,7 @@ std::vector<double> rounding_of(std::span<const double> sigma, std::int64_t p, d
 
 /// The findings of kTail for `lost`, of a part of `part_size` matrices whose Grams were the last
 /// that were reduced. Without tail_errors where the search did not settle.
-std::vector<StepResult> BatchSolver::run_tail(const StepContext& situation, std::size_t part_size,
+std::vector<StepResult> BatchSolver::run_tail(const StepContext& context, std::size_t part_size,
                                               std::span<const LostTail> lost) {
   std::vector<StepResult> found;
   for (const LostTail& one : lost) {
@@ -56,7 +56,7 @@ std::vector<StepResult> BatchSolver::run_tail(const StepContext& situation, std:
     found.back().tail_errors.clear();
   }
   const SpectrumRoute& route =
-      situation.before == statistics::Step::kGram32 ? task_.routes.first : task_.routes.strict;
+      context.before == statistics::Step::kGram32 ? task_.routes.first : task_.routes.strict;
   if (route.solver != SolverChoice::kTwoStage) {
     return found;
   }
@@ -96,15 +96,15 @@ std::vector<StepResult> BatchSolver::run_tail(const StepContext& situation, std:
            shape_of(order[last]) == shape) {
       ++last;
     }
-    tail_group(situation, kept, *weights, shape, std::span(order).subspan(first, last - first),
-               lost, found);
+    tail_group(context, kept, *weights, shape, std::span(order).subspan(first, last - first), lost,
+               found);
     first = last;
   }
   return found;
 }
 
 /// Those of `group` together, at most shape.slots.
-void BatchSolver::tail_group(const StepContext& situation, const KeptReduction& kept,
+void BatchSolver::tail_group(const StepContext& context, const KeptReduction& kept,
                              const WeightPhase& weights, const TailShape& shape,
                              std::span<const std::size_t> group, std::span<const LostTail> lost,
                              std::vector<StepResult>& found) {
@@ -130,7 +130,7 @@ void BatchSolver::tail_group(const StepContext& situation, const KeptReduction& 
       if (is_open[m]) {
         const std::size_t i = group[m];
         is_open[m] =
-            take_member(situation, shape, static_cast<std::int64_t>(m), pass, lost[i], found[i]);
+            take_member(context, shape, static_cast<std::int64_t>(m), pass, lost[i], found[i]);
       }
     }
     if (std::find(is_open.begin(), is_open.end(), true) == is_open.end()) {
@@ -143,7 +143,7 @@ void BatchSolver::tail_group(const StepContext& situation, const KeptReduction& 
 }
 
 /// What the last pass says of one; true where another may help.
-bool BatchSolver::take_member(const StepContext& situation, const TailShape& shape,
+bool BatchSolver::take_member(const StepContext& context, const TailShape& shape,
                               std::int64_t member, int pass, const LostTail& lost,
                               StepResult& found) const {
   found = lost.before;
@@ -165,7 +165,7 @@ bool BatchSolver::take_member(const StepContext& situation, const TailShape& sha
     return true;
   }
   found.method = lost.before.method.substr(0, lost.before.method.rfind('+')) + "+band64+cuda";
-  return !statistics::is_tail_enough(found.sigma, found.tail_errors, situation);
+  return !statistics::is_tail_enough(found.sigma, found.tail_errors, context);
 }
 
 }  // namespace vindex::kernels

@@ -2,10 +2,11 @@
 // back as soon as its copy is over, and views that decoders on the device read.
 #pragma once
 
+#include "code_scales.hpp"
+
 #include "backend/backend.hpp"
 #include "decode/formats/decode_view.hpp"
 #include "kernels/device/handles.hpp"
-#include "kernels/gram/codes/code_scales.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,12 @@
 //
 // Why about a shift: powers about 0 of weights that lie around another number cancel to nothing.
 #include "gram_batch.hpp"
+#include "gram_facts.hpp"
+#include "gram_layout.hpp"
+#include "gram_operands.hpp"
+#include "gram_plan.hpp"
 #include "gram_products.hpp"
+#include "product_arguments.hpp"
 
 #include "kernels/decode/decode_matrix.hpp"
 #include <vindex/error.hpp>
@@ -15,35 +20,6 @@
 #include <cmath>
 
 namespace vindex::kernels {
-
-decode::Moments moments_of(const GramFacts& facts) {
-  const WeightSums& sums = facts.sums;
-  decode::Moments out;
-  out.count = sums.count;
-  out.zeros = sums.zeros;
-  out.nonfinite = sums.nonfinite;
-  if (sums.count == 0) {
-    return out;
-  }
-  // Raw sums about a shift to central ones, with m the mean about the shift.
-  const auto n = static_cast<double>(sums.count);
-  const double m = sums.power[0] / n;
-  const double s2 = sums.power[1];
-  const double s3 = sums.power[2];
-  const double s4 = sums.power[3];
-  out.mean = facts.shift + m;
-  out.m2 = std::max(0.0, s2 - n * m * m);
-  out.m3 = s3 - 3.0 * m * s2 + 2.0 * n * m * m * m;
-  out.m4 = std::max(0.0, s4 - 4.0 * m * s3 + 6.0 * m * m * s2 - 3.0 * n * m * m * m * m);
-  out.sum_squares = sums.squares;
-  out.min = static_cast<double>(sums.min + 0.0F);  // which of -0 and +0 is the least is chance
-  out.max = static_cast<double>(sums.max + 0.0F);
-  return out;
-}
-
-double gram_norm_squared(const GramFacts& facts) {
-  return std::ldexp(facts.scaled_norm_squared, 2 * facts.gram_exponent);
-}
 
 namespace {
 

@@ -7,7 +7,9 @@
 // power of two, which the factors of the rows have too. So the Gram matrix is written scaled, with
 // the bits that it would have if it were scaled afterwards, but for entries below 2^-126 times the
 // largest before that.
-#include "gram_products.hpp"
+#include "gram_facts.hpp"
+#include "gram_layout.hpp"
+#include "gram_operands.hpp"
 #include "gram_sums.hpp"
 
 #include "kernels/device/launch.hpp"
@@ -141,6 +143,35 @@ void finish_facts(const OperandPlan& plan, const GramShape& shape, std::int64_t 
   launch(gram_scale_kernel, dim3(static_cast<unsigned>(matrices)), dim3(device::kSumThreads),
          device::kSumWarps * sizeof(float), stream, shape.tiles() * shape.chunks(), shape.order(),
          memory, facts);
+}
+
+decode::Moments moments_of(const GramFacts& facts) {
+  const WeightSums& sums = facts.sums;
+  decode::Moments out;
+  out.count = sums.count;
+  out.zeros = sums.zeros;
+  out.nonfinite = sums.nonfinite;
+  if (sums.count == 0) {
+    return out;
+  }
+  // Raw sums about a shift to central ones, with m the mean about the shift.
+  const auto n = static_cast<double>(sums.count);
+  const double m = sums.power[0] / n;
+  const double s2 = sums.power[1];
+  const double s3 = sums.power[2];
+  const double s4 = sums.power[3];
+  out.mean = facts.shift + m;
+  out.m2 = std::max(0.0, s2 - n * m * m);
+  out.m3 = s3 - 3.0 * m * s2 + 2.0 * n * m * m * m;
+  out.m4 = std::max(0.0, s4 - 4.0 * m * s3 + 6.0 * m * m * s2 - 3.0 * n * m * m * m * m);
+  out.sum_squares = sums.squares;
+  out.min = static_cast<double>(sums.min + 0.0F);  // which of -0 and +0 is the least is chance
+  out.max = static_cast<double>(sums.max + 0.0F);
+  return out;
+}
+
+double gram_norm_squared(const GramFacts& facts) {
+  return std::ldexp(facts.scaled_norm_squared, 2 * facts.gram_exponent);
 }
 
 }  // namespace vindex::kernels

@@ -14,7 +14,7 @@
 // include/cute/atom/mma_traits_sm90_gmma.hpp (canonical layouts of descriptors).
 #pragma once
 
-#include "gram_plan.hpp"
+#include "gram_shape.hpp"
 
 #include "core/portable.hpp"
 

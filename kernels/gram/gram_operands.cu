@@ -4,7 +4,8 @@
 //
 // Sums and operands share the read of the codes, which is most of the time; where both at once
 // would take too many registers, the kernel is compiled for one of them and runs twice.
-#include "gram_products.hpp"
+#include "gram_layout.hpp"
+#include "gram_operands.hpp"
 #include "gram_sums.hpp"
 
 #include "core/philox.hpp"

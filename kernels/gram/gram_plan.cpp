@@ -4,6 +4,7 @@
 #include "gram_plan.hpp"
 
 #include "gram_layout.hpp"
+#include "gram_shape.hpp"
 
 #include <vindex/error.hpp>
 

@@ -29,38 +29,15 @@
 // Source of the accumulation errors: arXiv 2511.10909 (MMA-Sim); DeepGEMM promotes alike.
 #pragma once
 
-#include "core/integers.hpp"
+#include "gram_shape.hpp"
+
+#include "decode/encoding/encoding.hpp"
 #include "decode/formats/decode_view.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace vindex::kernels {
-
-/// What the tensor cores multiply.
-enum class OperandKind : std::uint8_t { kBlockScaled, kHalf, kBfloat16, kHalfPair, kRoundedHalf };
-
-/// What the operand kernel reads. The formats that hold most large models it reads by itself
-/// (gram_sources.hpp); others are decoded to float32 in the workspace first, by decode_matrix().
-enum class OperandSource : std::uint8_t { kF32, kF16, kBF16, kScaledE4M3, kScaledInt4, kDecoded };
-
-struct OperandPlan {
-  OperandKind kind = OperandKind::kHalfPair;
-  OperandSource source = OperandSource::kDecoded;
-  /// The exponent of the operands is taken from the largest weight. Otherwise the operands are the
-  /// weights (block scaled: the codes, which are then read once, for sums and operands).
-  bool shifted = true;
-  bool exact = false;  ///< every weight enters exactly (block scaled: before its last rounding)
-  std::string_view reason;
-
-  int parts() const { return kind == OperandKind::kHalfPair ? 2 : 1; }
-  /// Products that share an accumulator.
-  int sum_depth() const {
-    return kind == OperandKind::kBlockScaled ? 128 : kind == OperandKind::kBfloat16 ? 64 : 32;
-  }
-};
 
 /// The operands for a matrix of `encoding`; of `view` only sizes, position, scale geometry and
 /// scale type are read. `may_round` allows kRoundedHalf where one term does not hold the weights.
@@ -68,38 +45,8 @@ struct OperandPlan {
 OperandPlan choose_operands(const decode::Encoding& encoding, const decode::DecodeView& view,
                             bool may_round);
 
-/// What kernel multiplies.
-enum class ProductKernel : std::uint8_t {
-  kWarp,       ///< mma.sync, every architecture from sm_80
-  kWarpgroup,  ///< wgmma, sm_90a only
-  /// The same in clusters of two blocks that share what they copy; half pairs as kWarpgroup. Only
-  /// on request until a device has judged it.
-  kWarpgroupPairs,
-};
 /// The kernel for a device of this compute capability. Only 9.0 has wgmma.
 ProductKernel choose_product_kernel(int major, int minor);
-
-/// Sizes of the Gram of one matrix. The long side is contracted: stored rows where rows >= cols.
-struct GramShape {
-  static constexpr std::int64_t kTile = 128;      ///< side of an output tile and depth of a chunk
-  static constexpr std::int64_t kOrderUnit = 32;  ///< the reductions that follow want multiples
-
-  std::int64_t rows = 0, cols = 0;  ///< as stored
-
-  bool contracts_rows() const { return rows >= cols; }
-  std::int64_t short_side() const { return std::min(rows, cols); }
-  std::int64_t long_side() const { return std::max(rows, cols); }
-  /// Rows and columns of a Gram matrix in memory; beyond short_side() it is zero.
-  std::int64_t order() const { return round_up(short_side(), kOrderUnit); }
-  std::int64_t gram_elements() const { return order() * order(); }
-  std::int64_t tiles() const { return round_up(short_side(), kTile) / kTile; }
-  std::int64_t tile_pairs() const { return tiles() * (tiles() + 1) / 2; }
-  std::int64_t chunks() const { return round_up(long_side(), kTile) / kTile; }
-
-  static std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-    return ceil_divide(value, unit) * unit;
-  }
-};
 
 /// How a batch is cut so that its operands fit a workspace. The cut changes no bit of the result.
 struct GramCut {

@@ -6,6 +6,8 @@
 // Sums are cut by the tensor core and totals are rounded by an FMA, which is why sums are short
 // (gram_plan.hpp). Why not cuBLAS: it would form the full square, and how long it lets one
 // accumulator run is its own affair.
+#include "gram_facts.hpp"
+#include "gram_products.hpp"
 #include "warp_tile.hpp"
 
 #include "kernels/device/launch.hpp"

@@ -11,6 +11,7 @@
 // all products of a chunk, eight stages that would have to be held. A quarter of a multiprocessor
 // has 16384 registers for three of the block's warps, of which the copying one gives up most of its
 // share.
+#include "gram_products.hpp"
 #include "gram_ring.hpp"
 #include "gram_tile.hpp"
 

@@ -6,11 +6,12 @@
 //                                   256 bins. Squares in units of 2^-18, in 64-bit integers.
 //   INT4 in groups                  sums of powers of sixteen codes, exact in float32.
 #pragma once
-
-#include "gram_batch.hpp"
-#include "gram_sources.hpp"
+#include "gram_facts.hpp"
+#include "gram_layout.hpp"
+#include "gram_shape.hpp"
 
 #include "core/portable.hpp"
+#include "kernels/decode/code_runs.hpp"
 
 #include <cuda_runtime.h>
 

@@ -2,7 +2,8 @@
 // operand tiles a step multiplies, and how a finished tile is written.
 #pragma once
 
-#include "gram_products.hpp"
+#include "gram_layout.hpp"
+#include "product_arguments.hpp"
 
 #include <cstdint>
 

@@ -1,8 +1,10 @@
-// Owns the choice itself: the kernels that a wish names, those that are trusted, the trials that
+// Owns the choice itself: the kernels that a preference names, those that are trusted, the trials that
 // are still to be run, and the route that follows.
 #include "cuda_route.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"
+#include "kernels/band/deferred/deferred_band.hpp"
+#include "kernels/gram/gram_plan.hpp"
 #include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
@@ -24,9 +26,9 @@ namespace {
 }
 
 /// Where float64 is slow, 28 products of bytes beat one of float64 by far.
-bool wants_sliced_gram(const RoutePreference& wish, const DeviceTraits& device) {
-  return (wish.kind == RoutePreference::Kind::kAuto ||
-          wish.kind == RoutePreference::Kind::kTwoStage) &&
+bool wants_sliced_gram(const RoutePreference& preference, const DeviceTraits& device) {
+  return (preference.kind == RoutePreference::Kind::kAuto ||
+          preference.kind == RoutePreference::Kind::kTwoStage) &&
          !has_fast_float64(device);
 }
 
@@ -43,7 +45,7 @@ Variant variant_of(BandRoute band) {
 }
 
 /// The product kernel to use for operands of `kind`, or none where no trusted one may be.
-std::optional<ProductKernel> trusted_product(const RoutePreference& wish, OperandKind kind,
+std::optional<ProductKernel> trusted_product(const RoutePreference& preference, OperandKind kind,
                                              const DeviceTraits& device,
                                              const TestVerdicts& verdicts) {
   const auto is_trusted = [&](ProductKernel product) {
@@ -51,8 +53,8 @@ std::optional<ProductKernel> trusted_product(const RoutePreference& wish, Operan
                ? verdicts.has(KernelUnderTest::kGramClusters)
                : verdicts.has(gram_kernel(kind), variant_of(product));
   };
-  if (wish.names_product) {
-    return is_trusted(wish.product) ? std::optional(wish.product) : std::nullopt;
+  if (preference.names_product) {
+    return is_trusted(preference.product) ? std::optional(preference.product) : std::nullopt;
   }
   for (const ProductKernel product :
        {choose_product_kernel(device.major, device.minor), ProductKernel::kWarp}) {
@@ -64,12 +66,12 @@ std::optional<ProductKernel> trusted_product(const RoutePreference& wish, Operan
 }
 
 /// The same for the reduction to a band.
-std::optional<BandRoute> trusted_band(const RoutePreference& wish, bool is_float32,
+std::optional<BandRoute> trusted_band(const RoutePreference& preference, bool is_float32,
                                       const DeviceTraits& device, const TestVerdicts& verdicts) {
   const KernelUnderTest kernel = is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64;
   const auto is_trusted = [&](BandRoute band) { return verdicts.has(kernel, variant_of(band)); };
-  if (wish.names_band) {
-    return is_trusted(wish.band) ? std::optional(wish.band) : std::nullopt;
+  if (preference.names_band) {
+    return is_trusted(preference.band) ? std::optional(preference.band) : std::nullopt;
   }
   for (const BandRoute band : {best_band(device, is_float32), BandRoute::kPlain}) {
     if (is_trusted(band)) {
@@ -80,8 +82,8 @@ std::optional<BandRoute> trusted_band(const RoutePreference& wish, bool is_float
 }
 
 /// `fast` is the float32 spectrum of `default`, unless it is to prove its bounds.
-bool begins_in_float32(const RoutePreference& wish, SpectrumMode mode) {
-  return mode == SpectrumMode::kDefault || (mode == SpectrumMode::kFast && !wish.proof);
+bool begins_in_float32(const RoutePreference& preference, SpectrumMode mode) {
+  return mode == SpectrumMode::kDefault || (mode == SpectrumMode::kFast && !preference.proof);
 }
 
 /// Refuses a plan that needs the library's eigenvalues where they were found wrong.
@@ -118,21 +120,21 @@ constexpr NewerKernel kNewerKernels[] = {
     {KernelUnderTest::kWideBackTransform, &NewerKernels::wide_back_transform},
 };
 
-/// Those of NewerKernels that a run with this wish and mode can use on this device.
-std::vector<KernelTrial> newer_trials(const RoutePreference& wish, SpectrumMode mode,
+/// Those of NewerKernels that a run with this preference and mode can use on this device.
+std::vector<KernelTrial> newer_trials(const RoutePreference& preference, SpectrumMode mode,
                                       const DeviceTraits& device) {
   std::vector<KernelTrial> wanted;
-  const bool is_two_stage =
-      wish.kind == RoutePreference::Kind::kAuto || wish.kind == RoutePreference::Kind::kTwoStage;
-  if (wish.former || !is_two_stage) {
+  const bool is_two_stage = preference.kind == RoutePreference::Kind::kAuto ||
+                            preference.kind == RoutePreference::Kind::kTwoStage;
+  if (preference.former || !is_two_stage) {
     return wanted;
   }
-  if (begins_in_float32(wish, mode)) {
+  if (begins_in_float32(preference, mode)) {
     wanted.push_back({KernelUnderTest::kChase32, Variant::kPlain});
     wanted.push_back({KernelUnderTest::kValues32, Variant::kPlain});
   }
-  const BandRoute band = wish.names_band ? wish.band : best_band(device, true);
-  if (begins_in_float32(wish, mode) && band == BandRoute::kTensor &&
+  const BandRoute band = preference.names_band ? preference.band : best_band(device, true);
+  if (begins_in_float32(preference, mode) && band == BandRoute::kTensor &&
       defers_updates(device.shared_bytes)) {
     wanted.push_back({KernelUnderTest::kDeferredBand, Variant::kPlain});
   }
@@ -153,21 +155,21 @@ std::vector<KernelTrial> newer_trials(const RoutePreference& wish, SpectrumMode 
 }
 
 /// Whether wgmma may multiply codes.
-bool wants_code_warpgroups(const RoutePreference& wish, const DeviceTraits& device) {
-  const bool is_refused = wish.names_product && wish.product == ProductKernel::kWarp;
-  return !wish.former && !is_refused &&
+bool wants_code_warpgroups(const RoutePreference& preference, const DeviceTraits& device) {
+  const bool is_refused = preference.names_product && preference.product == ProductKernel::kWarp;
+  return !preference.former && !is_refused &&
          choose_product_kernel(device.major, device.minor) == ProductKernel::kWarpgroup;
 }
 
 /// What the self-tests leave of them.
-NewerKernels trusted_newer(const RoutePreference& wish, const DeviceTraits& device,
+NewerKernels trusted_newer(const RoutePreference& preference, const DeviceTraits& device,
                            const TestVerdicts& verdicts) {
   NewerKernels newer;
-  if (wish.kind == RoutePreference::Kind::kLibrary) {
+  if (preference.kind == RoutePreference::Kind::kLibrary) {
     return newer;
   }
   for (const NewerKernel& one : kNewerKernels) {
-    newer.*one.flag = !wish.former && verdicts.has(one.kernel);
+    newer.*one.flag = !preference.former && verdicts.has(one.kernel);
   }
   if (!has_fast_float64(device)) {
     newer.chase32 = !verdicts.failed(KernelUnderTest::kChase32);
@@ -281,22 +283,22 @@ std::string SpectrumRoute::top_method() const {
 }
 
 RoutePreference parse_route(std::string_view text) {
-  RoutePreference wish;
+  RoutePreference preference;
   const std::size_t end = std::min(text.find('+'), text.size());
   const std::string_view name = text.substr(0, end);
   if (name == "library") {
-    wish.kind = RoutePreference::Kind::kLibrary;
+    preference.kind = RoutePreference::Kind::kLibrary;
   } else if (name == "two-stage") {
-    wish.kind = RoutePreference::Kind::kTwoStage;
+    preference.kind = RoutePreference::Kind::kTwoStage;
   } else if (name == "qr") {
-    wish.kind = RoutePreference::Kind::kQr;
+    preference.kind = RoutePreference::Kind::kQr;
   } else if (name == kProofRoute) {
-    wish.proof = true;
+    preference.proof = true;
   } else if (name != "auto") {
     refuse(text);
   }
   std::string_view rest = text.substr(end);
-  if (!rest.empty() && wish.kind != RoutePreference::Kind::kTwoStage) {
+  if (!rest.empty() && preference.kind != RoutePreference::Kind::kTwoStage) {
     refuse(text);
   }
   while (!rest.empty()) {
@@ -304,73 +306,74 @@ RoutePreference parse_route(std::string_view text) {
     const std::size_t next = std::min(rest.find('+'), rest.size());
     const std::string_view choice = rest.substr(0, next);
     rest = rest.substr(next);
-    if (choice == "kernels-former" && !wish.former) {
-      wish.former = true;
+    if (choice == "kernels-former" && !preference.former) {
+      preference.former = true;
       continue;
     }
     const bool is_band = choice.starts_with("band-");
-    if (is_band ? wish.names_band : wish.names_product) {
+    if (is_band ? preference.names_band : preference.names_product) {
       refuse(text);
     }
     if (choice == "gram-mma") {
-      wish.product = ProductKernel::kWarp;
+      preference.product = ProductKernel::kWarp;
     } else if (choice == "gram-wgmma") {
-      wish.product = ProductKernel::kWarpgroup;
+      preference.product = ProductKernel::kWarpgroup;
     } else if (choice == "gram-clusters") {
-      wish.product = ProductKernel::kWarpgroupPairs;
+      preference.product = ProductKernel::kWarpgroupPairs;
     } else if (choice == "band-plain") {
-      wish.band = BandRoute::kPlain;
+      preference.band = BandRoute::kPlain;
     } else if (choice == "band-tensor") {
-      wish.band = BandRoute::kTensor;
+      preference.band = BandRoute::kTensor;
     } else {
       refuse(text);
     }
-    (is_band ? wish.names_band : wish.names_product) = true;
+    (is_band ? preference.names_band : preference.names_product) = true;
   }
-  return wish;
+  return preference;
 }
 
-RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandKind kind,
+RoutePlan choose_routes(const RoutePreference& preference, SpectrumMode mode, OperandKind kind,
                         std::int64_t p, const DeviceTraits& device, const TestVerdicts& verdicts) {
   constexpr SpectrumRoute kLibrary = {.gram = GramChoice::kLibrary64,
                                       .solver = SolverChoice::kLibrary};
   RoutePlan plan;
-  if (wish.kind == RoutePreference::Kind::kQr) {
+  if (preference.kind == RoutePreference::Kind::kQr) {
     plan.first = {.gram = GramChoice::kLibrary64, .solver = SolverChoice::kQr};
     plan.strict = plan.first;
     return plan;
   }
   plan.first = kLibrary;
   plan.strict = kLibrary;
-  plan.newer = trusted_newer(wish, device, verdicts);
-  if (wants_code_warpgroups(wish, device) &&
+  plan.newer = trusted_newer(preference, device, verdicts);
+  if (wants_code_warpgroups(preference, device) &&
       verdicts.has(KernelUnderTest::kCodeSlices, Variant::kFast)) {
     plan.code_product = ProductKernel::kWarpgroup;
   }
-  plan.sliced_gram = wants_sliced_gram(wish, device) && verdicts.has(KernelUnderTest::kSlicedGram);
+  plan.sliced_gram =
+      wants_sliced_gram(preference, device) && verdicts.has(KernelUnderTest::kSlicedGram);
   plan.has_top = p > statistics::kFullSpectrumSize;
   plan.top = kLibrary;
   const bool fits = band_order(p) <= largest_band_order();
-  if (wish.kind == RoutePreference::Kind::kLibrary || !fits) {
+  if (preference.kind == RoutePreference::Kind::kLibrary || !fits) {
     return with_sound_library(plan, mode, verdicts);
   }
-  if (wish.names_product && wish.product != ProductKernel::kWarp &&
+  if (preference.names_product && preference.product != ProductKernel::kWarp &&
       choose_product_kernel(device.major, device.minor) != ProductKernel::kWarpgroup) {
     throw UsageError("E-SVD-ROUTE",
                      "gram-wgmma and gram-clusters need a device of compute capability 9.0");
   }
   if (mode != SpectrumMode::kStrict) {
-    if (const auto product = trusted_product(wish, kind, device, verdicts)) {
+    if (const auto product = trusted_product(preference, kind, device, verdicts)) {
       plan.top.gram = GramChoice::kTensor32;
       plan.top.product = *product;
-    } else if (wish.names_product) {
+    } else if (preference.names_product) {
       throw UsageError("E-SELF-TEST",
                        "the Gram kernel that the route names failed its self-test on "
                        "this device for " +
                            std::string(kernel_name(gram_kernel(kind))));
     }
   }
-  const bool is_explicit = wish.kind == RoutePreference::Kind::kTwoStage;
+  const bool is_explicit = preference.kind == RoutePreference::Kind::kTwoStage;
   const auto two_stage = [&](GramChoice gram) {
     SpectrumRoute route = {.gram = gram, .solver = SolverChoice::kTwoStage};
     std::string lacking;
@@ -378,14 +381,14 @@ RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandK
       lacking += (lacking.empty() ? "" : ", ") + std::string(kernel_name(kernel));
     };
     if (route.is_float32()) {
-      const auto product = trusted_product(wish, kind, device, verdicts);
+      const auto product = trusted_product(preference, kind, device, verdicts);
       if (product) {
         route.product = *product;
       } else {
         lacks(gram_kernel(kind));
       }
     }
-    const auto band = trusted_band(wish, route.is_float32(), device, verdicts);
+    const auto band = trusted_band(preference, route.is_float32(), device, verdicts);
     if (band) {
       route.band = *band;
     } else {
@@ -408,7 +411,7 @@ RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandK
     return kLibrary;
   };
   plan.strict = two_stage(GramChoice::kLibrary64);
-  plan.first = begins_in_float32(wish, mode) ? two_stage(GramChoice::kTensor32) : plan.strict;
+  plan.first = begins_in_float32(preference, mode) ? two_stage(GramChoice::kTensor32) : plan.strict;
   if (!plan.first.is_float32()) {
     plan.first = plan.strict;  // float64 by our own kernels beats the library's
   }
@@ -419,37 +422,37 @@ RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandK
   return with_sound_library(plan, mode, verdicts);
 }
 
-std::vector<KernelTrial> trials_wanted(const RoutePreference& wish, SpectrumMode mode,
+std::vector<KernelTrial> trials_wanted(const RoutePreference& preference, SpectrumMode mode,
                                        const DeviceTraits& device) {
   const std::vector<KernelTrial> library = {{KernelUnderTest::kLibraryEigen, Variant::kPlain},
                                             {KernelUnderTest::kLibraryEigen, Variant::kFast}};
-  if (wish.kind == RoutePreference::Kind::kQr) {
+  if (preference.kind == RoutePreference::Kind::kQr) {
     return {};
   }
-  if (wish.kind == RoutePreference::Kind::kLibrary) {
+  if (preference.kind == RoutePreference::Kind::kLibrary) {
     return library;
   }
   std::vector<KernelTrial> bands[2];
   std::vector<KernelTrial> grams[2];
   for (const bool is_float32 : {false, true}) {
-    if (is_float32 && !begins_in_float32(wish, mode)) {
+    if (is_float32 && !begins_in_float32(preference, mode)) {
       continue;
     }
-    const BandRoute best = wish.names_band ? wish.band : best_band(device, is_float32);
+    const BandRoute best = preference.names_band ? preference.band : best_band(device, is_float32);
     for (const Variant variant : {Variant::kPlain, Variant::kFast}) {
-      if (variant == variant_of(best) || (variant == Variant::kPlain && !wish.names_band)) {
+      if (variant == variant_of(best) || (variant == Variant::kPlain && !preference.names_band)) {
         bands[static_cast<std::size_t>(variant)].push_back(
             {is_float32 ? KernelUnderTest::kBand32 : KernelUnderTest::kBand64, variant});
       }
     }
   }
   const ProductKernel able = choose_product_kernel(device.major, device.minor);
-  const ProductKernel best = wish.names_product ? wish.product : able;
+  const ProductKernel best = preference.names_product ? preference.product : able;
   for (const KernelUnderTest kernel : kGramKernels) {
     if (mode == SpectrumMode::kStrict) {
       break;
     }
-    if (best == ProductKernel::kWarp || !wish.names_product) {
+    if (best == ProductKernel::kWarp || !preference.names_product) {
       grams[0].push_back({kernel, Variant::kPlain});
     }
     if (best == ProductKernel::kWarpgroup && able == best) {
@@ -460,7 +463,7 @@ std::vector<KernelTrial> trials_wanted(const RoutePreference& wish, SpectrumMode
       able == ProductKernel::kWarpgroup) {
     grams[1].push_back({KernelUnderTest::kGramClusters, Variant::kPlain});
   }
-  if (mode != SpectrumMode::kFast && wants_code_warpgroups(wish, device)) {
+  if (mode != SpectrumMode::kFast && wants_code_warpgroups(preference, device)) {
     grams[1].push_back({KernelUnderTest::kCodeSlices, Variant::kFast});
   }
   if (mode != SpectrumMode::kFast) {
@@ -470,10 +473,10 @@ std::vector<KernelTrial> trials_wanted(const RoutePreference& wish, SpectrumMode
   }
   std::vector<KernelTrial> wanted = {{KernelUnderTest::kValues, Variant::kPlain},
                                      {KernelUnderTest::kChase, Variant::kPlain}};
-  if (wants_sliced_gram(wish, device)) {
+  if (wants_sliced_gram(preference, device)) {
     grams[0].push_back({KernelUnderTest::kSlicedGram, Variant::kPlain});
   }
-  const std::vector<KernelTrial> newer = newer_trials(wish, mode, device);
+  const std::vector<KernelTrial> newer = newer_trials(preference, mode, device);
   const std::vector<KernelTrial>* const groups[] = {&bands[0], &library, &grams[0],
                                                     &bands[1], &newer,   &grams[1]};
   for (const auto* group : groups) {
@@ -487,7 +490,7 @@ bool is_one_by_one(const TestVerdicts& verdicts) {
          verdicts.has(KernelUnderTest::kLibraryEigen, Variant::kPlain);
 }
 
-std::string route_without(const RoutePreference& wish, const KernelTrial& trial) {
+std::string route_without(const RoutePreference& preference, const KernelTrial& trial) {
   const bool is_clusters = trial.kernel == KernelUnderTest::kGramClusters;
   const bool has_other =
       is_clusters || (trial.variant == Variant::kFast && trial.kernel != KernelUnderTest::kTail);
@@ -503,17 +506,17 @@ std::string route_without(const RoutePreference& wish, const KernelTrial& trial)
     route += "+gram-mma";
   } else if (is_clusters) {
     route += "+gram-wgmma";
-  } else if (wish.names_product) {
-    route += wish.product == ProductKernel::kWarp        ? "+gram-mma"
-             : wish.product == ProductKernel::kWarpgroup ? "+gram-wgmma"
-                                                         : "+gram-clusters";
+  } else if (preference.names_product) {
+    route += preference.product == ProductKernel::kWarp        ? "+gram-mma"
+             : preference.product == ProductKernel::kWarpgroup ? "+gram-wgmma"
+                                                               : "+gram-clusters";
   }
   if (is_band(trial.kernel)) {
     route += "+band-plain";
-  } else if (wish.names_band) {
-    route += wish.band == BandRoute::kPlain ? "+band-plain" : "+band-tensor";
+  } else if (preference.names_band) {
+    route += preference.band == BandRoute::kPlain ? "+band-plain" : "+band-tensor";
   }
-  if (is_newer || wish.former) {
+  if (is_newer || preference.former) {
     route += "+kernels-former";
   }
   return route;

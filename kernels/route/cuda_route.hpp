@@ -13,8 +13,8 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "kernels/band/band_reduction.hpp"
-#include "kernels/gram/gram_plan.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/gram/gram_shape.hpp"
 
 #include <cstdint>
 #include <string>
@@ -48,7 +48,7 @@ enum class KernelUnderTest : std::uint8_t {
   kLibraryEigen,
   kSlicedGram,
   kTail,
-  kGramClusters,  ///< of all operands that it multiplies; only where the wish names it
+  kGramClusters,  ///< of all operands that it multiplies; only where the preference names it
   // Of NewerKernels, in its order.
   kChase32,
   kSharedChase,
@@ -163,23 +163,23 @@ struct RoutePlan {
 };
 
 /// The routes for matrices with a short side of `p` whose Gram operands are of `kind`.
-/// Errors: UsageError E-SVD-ROUTE where the wish names what this device lacks, E-SELF-TEST where it
+/// Errors: UsageError E-SVD-ROUTE where the preference names what this device lacks, E-SELF-TEST where it
 /// names a kernel that failed its self-test here, or where the library is needed and failed by
 /// either call. A short side beyond what the band reduction takes goes to the library (method()
 /// says so), and so does what `auto` has no trusted kernel for.
-RoutePlan choose_routes(const RoutePreference& wish, SpectrumMode mode, OperandKind kind,
+RoutePlan choose_routes(const RoutePreference& preference, SpectrumMode mode, OperandKind kind,
                         std::int64_t p, const DeviceTraits& device, const TestVerdicts& verdicts);
 
-/// What a run with this wish and mode may use, in the order in which it should be tried: what is
+/// What a run with this preference and mode may use, in the order in which it should be tried: what is
 /// least likely to harm the device first, since a fault ends all trials of a process. Plain
 /// variants come before fast ones, and wgmma, whose kernel can wait for what never comes, last.
-std::vector<KernelTrial> trials_wanted(const RoutePreference& wish, SpectrumMode mode,
+std::vector<KernelTrial> trials_wanted(const RoutePreference& preference, SpectrumMode mode,
                                        const DeviceTraits& device);
 
 /// Whether eigenvalues of the library are asked for one by one, because only that passed.
 bool is_one_by_one(const TestVerdicts& verdicts);
 
-/// What --svd-route may say instead of `wish` to do without the kernel of `trial`.
-std::string route_without(const RoutePreference& wish, const KernelTrial& trial);
+/// What --svd-route may say instead of `preference` to do without the kernel of `trial`.
+std::string route_without(const RoutePreference& preference, const KernelTrial& trial);
 
 }  // namespace vindex::kernels

@@ -5,13 +5,14 @@
 
 #include "kernels/band/back_transform/band_back_transform.hpp"
 #include "kernels/band/back_transform/wide_back_transform.hpp"
-#include "kernels/band/band_reduction.hpp"
 #include "kernels/band/chase/band_chase.hpp"
 #include "kernels/band/chase/shared_chase.hpp"
+#include "kernels/band/deferred/deferred_band.hpp"
+#include "kernels/band/inverse/band_inverse.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/codes/code_slices.hpp"
 #include "kernels/gram/codes/sliced_gram.hpp"
 #include "kernels/gram/gram_batch.hpp"
-#include "kernels/tail/band_inverse.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 
 namespace vindex::kernels {

@@ -8,7 +8,7 @@
 #include "cuda_route.hpp"
 #include "kernel_table.hpp"
 
-#include "kernels/batch/library_solver.hpp"
+#include "kernels/library/library_solver.hpp"
 
 #include <functional>
 #include <optional>

@@ -5,7 +5,7 @@
 #include "kernel_table.hpp"
 #include "verdict.hpp"
 
-#include "kernels/batch/library_solver.hpp"
+#include "kernels/library/library_solver.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -4,6 +4,8 @@
 #include "self_test_inputs.hpp"
 #include "wrong_entries.hpp"
 
+#include "kernels/gram/gram_plan.hpp"
+
 #include <algorithm>
 #include <cmath>
 

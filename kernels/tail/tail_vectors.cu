@@ -1,9 +1,8 @@
 // Owns element-wise steps of the search for lost values: the start, X - c D for corrections, norms
 // of residuals. Sums run in a fixed tree, one block to a column, so that bits depend on no batch.
-#include "band_inverse.hpp"
-
 #include "core/integers.hpp"
 #include "core/philox.hpp"
+#include "kernels/band/inverse/band_inverse.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "gguf/header.hpp"
 #include "gguf/read_header.hpp"
 #include "gguf/swapped_source.hpp"
+#include "input/local/file_source.hpp"
 #include "input/model_files.hpp"
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include "core/process/parallel.hpp"
 #include "gguf/read_header.hpp"
+#include "input/local/file_source.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"

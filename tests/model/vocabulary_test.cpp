@@ -4,6 +4,7 @@
 
 #include "gguf/header.hpp"
 #include "gguf/read_header.hpp"
+#include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 

@@ -127,12 +127,12 @@ bool potrf(std::int64_t n, Columns<float> a, const std::stop_token& stop, std::i
 void gemm(CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, std::int64_t rows, std::int64_t cols,
           std::int64_t depth, const double* a, const double* b, double* c,
           const std::stop_token& stop, std::int64_t whole) {
-  const bool turned = turn_a == CblasTrans;
+  const bool transposed = turn_a == CblasTrans;
   const double flop_of_row = 2.0 * static_cast<double>(cols) * static_cast<double>(depth);
   in_pieces(rows, flop_of_row, whole, stop, [&](std::int64_t first, std::int64_t count) {
     blas().cblas_dgemm(CblasRowMajor, turn_a, turn_b, as_int(count), as_int(cols), as_int(depth),
-                       1.0, a + first * (turned ? 1 : depth), as_int(turned ? rows : depth), b,
-                       as_int(turn_b == CblasTrans ? depth : cols), 0.0, c + first * cols,
+                       1.0, a + first * (transposed ? 1 : depth), as_int(transposed ? rows : depth),
+                       b, as_int(turn_b == CblasTrans ? depth : cols), 0.0, c + first * cols,
                        as_int(cols));
   });
 }

@@ -44,9 +44,9 @@ std::string recipe_digest(const model::ModelIndex& index, bool heads) {
     }
     text += fmt::format("{}#{} {}", row.tensor, row.slice, row.product->scale);
     for (const model::ProductFactor& factor : row.product->factors) {
-      text +=
-          fmt::format(" {}#{} {}+{} {}+{} {}", factor.matrix->tensor, factor.matrix->slice,
-                      factor.first_row, factor.rows, factor.first_col, factor.cols, factor.turned);
+      text += fmt::format(" {}#{} {}+{} {}+{} {}", factor.matrix->tensor, factor.matrix->slice,
+                          factor.first_row, factor.rows, factor.first_col, factor.cols,
+                          factor.transposed);
       if (factor.col_step > 1) {
         text += fmt::format(" step {}", factor.col_step);
       }

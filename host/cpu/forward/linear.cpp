@@ -51,7 +51,7 @@ struct TileChoice {
 };
 constexpr TileChoice kByRows = {
     16, {{{256, 1024}, {128, 1024}, {128, 512}, {64, 512}, {64, 256}, {32, 128}, {16, 64}}}};
-/// Outputs of one stored row are a piece of it: narrow ones are read at a third of the speed.
+/// Outputs of one stored row are a range of it: narrow ones are read at a third of the speed.
 constexpr TileChoice kByColumns = {
     8, {{{512, 1024}, {512, 256}, {256, 1024}, {128, 512}, {64, 256}, {32, 128}, {16, 64}}}};
 
@@ -80,7 +80,7 @@ std::int64_t logical_cols(const MatrixInput& weight) {
 }
 
 /// Outputs and columns of W that can be multiplied with what is at hand of it.
-struct Piece {
+struct WeightRange {
   WeightPart part;
   std::int64_t first = 0, outputs = 0;
   std::int64_t first_col = 0, cols = 0;
@@ -159,32 +159,32 @@ class Product {
     }
   }
 
-  void add(const Piece& piece) {
+  void add(const WeightRange& range) {
     const std::int64_t across = ceil_divide(call_.tokens, shape_.tokens);
-    const std::int64_t tiles = ceil_divide(piece.outputs, shape_.outputs) * across;
+    const std::int64_t tiles = ceil_divide(range.outputs, shape_.outputs) * across;
     for_each_index(as_size(tiles), chunks_.size(), [&](std::size_t worker, std::size_t index) {
       const auto i = static_cast<std::int64_t>(index);
-      add_tile(piece, i / across * shape_.outputs, i % across * shape_.tokens,
+      add_tile(range, i / across * shape_.outputs, i % across * shape_.tokens,
                chunks_[worker].data());
     });
   }
 
-  /// Outputs of `piece` from `first` on, tokens from `token` on.
-  void add_tile(const Piece& piece, std::int64_t first, std::int64_t token, float* scratch) {
-    const std::int64_t outputs = std::min(shape_.outputs, piece.outputs - first);
+  /// Outputs of `range` from `first` on, tokens from `token` on.
+  void add_tile(const WeightRange& range, std::int64_t first, std::int64_t token, float* scratch) {
+    const std::int64_t outputs = std::min(shape_.outputs, range.outputs - first);
     const std::int64_t tokens = std::min(shape_.tokens, call_.tokens - token);
-    const std::int64_t output = piece.first + first;
-    if (piece.first_col == 0) {
+    const std::int64_t output = range.first + first;
+    if (range.first_col == 0) {
       begin(output, outputs, token, tokens);
     }
-    for (std::int64_t col = 0; col < piece.cols; col += cols_) {
+    for (std::int64_t col = 0; col < range.cols; col += cols_) {
       const ChunkPlace place{.first = call_.first + output * call_.step,
                              .step = call_.step,
                              .count = outputs,
-                             .first_col = piece.first_col + col,
-                             .cols = std::min(cols_, piece.cols - col)};
+                             .first_col = range.first_col + col,
+                             .cols = std::min(cols_, range.cols - col)};
       throw_if_stopped(stop_);
-      const DecodedChunk chunk = decode_chunk(piece.part, place, scratch);
+      const DecodedChunk chunk = decode_chunk(range.part, place, scratch);
       for (std::int64_t t = 0; t < tokens; t += kProductTokens) {
         multiply({.chunk = chunk,
                   .outputs = outputs,

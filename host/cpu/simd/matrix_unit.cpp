@@ -66,11 +66,11 @@ MatrixUnitFacts find_facts() {
 
 }  // namespace
 
-MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPreference wish) {
+MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPreference preference) {
   if (!facts.has_tiles || !facts.has_bfloat16) {
     return {};
   }
-  if (wish == MatrixUnitPreference::kNone) {
+  if (preference == MatrixUnitPreference::kNone) {
     return {};
   }
   const std::string unit = "the processor's matrix unit (AMX) is not used: ";

@@ -31,7 +31,7 @@ struct MatrixUnitChoice {
 };
 
 /// The decision. Pure.
-MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPreference wish);
+MatrixUnitChoice choose_matrix_unit(const MatrixUnitFacts& facts, MatrixUnitPreference preference);
 
 /// Facts of this machine, found once. Where the processor has tiles, the first call asks the kernel
 /// for them on behalf of the whole process, threads to come included (Linux:

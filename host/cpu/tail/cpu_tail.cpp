@@ -162,7 +162,7 @@ std::uint64_t tail_workspace_bytes(const SvdPlan& plan) {
 
 statistics::StepResult by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram,
                                statistics::StepResult before, std::int64_t lost,
-                               const statistics::StepContext& situation, Workspace& workspace,
+                               const statistics::StepContext& context, Workspace& workspace,
                                MatrixReport& report) {
   // Values that are exact zeros, those of lines that are, are no part of the search.
   const std::int64_t zeros = std::exchange(before.zero_rows, 0);
@@ -185,7 +185,7 @@ statistics::StepResult by_tail(TileReader& reader, const SvdPlan& plan, ReducedG
     if (!tail.take(values, found)) {
       break;
     }
-    if (statistics::is_tail_enough(found.sigma, found.tail_errors, situation)) {
+    if (statistics::is_tail_enough(found.sigma, found.tail_errors, context)) {
       break;
     }
     basis = std::move(values.basis);

@@ -25,11 +25,11 @@ namespace vindex::cpu {
 std::int64_t max_tail_values(const SvdPlan& plan);
 
 /// The finding of kTail: the `lost` smallest values of `before` again. `gram` is what the step of
-/// `before` left; `situation` says when enough is enough. `tail_errors` stay empty where it does
+/// `before` left; `context` says when enough is enough. `tail_errors` stay empty where it does
 /// not settle or contradicts `before`.
 statistics::StepResult by_tail(TileReader& reader, const SvdPlan& plan, ReducedGram& gram,
                                statistics::StepResult before, std::int64_t lost,
-                               const statistics::StepContext& situation, Workspace& workspace,
+                               const statistics::StepContext& context, Workspace& workspace,
                                MatrixReport& report);
 
 /// Bytes that it takes beside the ReducedGram.

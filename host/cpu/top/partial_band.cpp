@@ -263,19 +263,21 @@ bool TopProbe::is_enough(std::span<const double> band, std::int64_t columns, std
     }
     return false;
   }
-  WorkArray<float> turned(workspace_, order * kBand, "the coupling of a part of the band");
-  std::fill_n(turned.data(), turned.size(), 0.0F);
+  WorkArray<float> transposed(workspace_, order * kBand, "the coupling of a part of the band");
+  std::fill_n(transposed.data(), transposed.size(), 0.0F);
   for (std::int64_t j = 0; j < kBand; ++j) {
     for (std::int64_t i = 0; i <= j; ++i) {
-      turned[j * order + i] = static_cast<float>(coupling(band, columns, i, j));
+      transposed[j * order + i] = static_cast<float>(coupling(band, columns, i, j));
     }
   }
   blas::blas().cblas_strsm(CblasColMajor, CblasLeft, CblasUpper, CblasTrans, CblasNonUnit,
-                           as_int(order), as_int(kBand), 1.0F, rest, as_int(order), turned.data(),
-                           as_int(order));
+                           as_int(order), as_int(kBand), 1.0F, rest, as_int(order),
+                           transposed.data(), as_int(order));
   const Corner corner = square_of(
       order,
-      [&](std::int64_t i, std::int64_t j) { return static_cast<double>(turned[j * order + i]); },
+      [&](std::int64_t i, std::int64_t j) {
+        return static_cast<double>(transposed[j * order + i]);
+      },
       1.0);
   upper_ = top_of(band, columns, corner);
   const double found = excess();

@@ -69,14 +69,14 @@ struct StoredWindow {
 
 StoredWindow stored_window(const model::ProductFactor& factor) {
   if (factor.matrix->transposed) {
-    return {factor.first_col, factor.cols, factor.first_row, factor.rows, !factor.turned};
+    return {factor.first_col, factor.cols, factor.first_row, factor.rows, !factor.transposed};
   }
-  return {factor.first_row, factor.rows, factor.first_col, factor.cols, factor.turned};
+  return {factor.first_row, factor.rows, factor.first_col, factor.cols, factor.transposed};
 }
 
 bool same_window(const model::ProductFactor& a, const model::ProductFactor& b) {
   return a.matrix == b.matrix && a.first_row == b.first_row && a.rows == b.rows &&
-         a.first_col == b.first_col && a.cols == b.cols && a.turned == b.turned &&
+         a.first_col == b.first_col && a.cols == b.cols && a.transposed == b.transposed &&
          a.col_step == b.col_step;
 }
 
@@ -135,7 +135,7 @@ cpu::Factor FactorReader::read_steps(const model::ProductFactor& factor) {
     const float* const from =
         shared_values_.data() + (factor.first_row + i) * matrix.cols + factor.first_col;
     for (std::int64_t j = 0; j < factor.cols; ++j) {
-      const std::int64_t at = factor.turned ? j * out.cols + i : i * out.cols + j;
+      const std::int64_t at = factor.transposed ? j * out.cols + i : i * out.cols + j;
       out.values[static_cast<std::size_t>(at)] = from[j * factor.col_step];
     }
   }

@@ -22,13 +22,13 @@ std::vector<std::byte>& KeySection::begin(std::string_view name, ValueType type)
   if (wrong != nullptr) {
     throw FormatError("E-GGUF-KEY", fmt::format("key \"{}\"", excerpt(name)), wrong);
   }
-  if (pieces_.empty() || pieces_.back().source != nullptr) {
-    pieces_.emplace_back();
+  if (runs_.empty() || runs_.back().source != nullptr) {
+    runs_.emplace_back();
   }
   if (name == "general.alignment") {
     alignment_is_u32_ = type == ValueType::kU32;
   }
-  std::vector<std::byte>& out = pieces_.back().bytes;
+  std::vector<std::byte>& out = runs_.back().bytes;
   append(out, name);
   append(out, static_cast<std::uint32_t>(type));
   return out;
@@ -73,7 +73,7 @@ void KeySection::copy(const Key& key, const Header& header, ByteSource& source) 
     alignment_ = *number;
   }
   if (is_encoded(header) && key.value_bytes > kLongestHeldValue) {
-    pieces_.push_back({{}, &source, key.value_offset, key.value_bytes});
+    runs_.push_back({{}, &source, key.value_offset, key.value_bytes});
     return;
   }
   append_bytes(out, encoded_value(key, header, source));

@@ -46,21 +46,21 @@ class KeySection {
   std::uint64_t alignment() const;
 
   /// Bytes in memory, or, where `source` is given, `count` bytes of it from `offset`.
-  struct Piece {
+  struct ByteRun {
     std::vector<std::byte> bytes;
     ByteSource* source = nullptr;
     std::uint64_t offset = 0;
     std::uint64_t count = 0;
   };
   /// The section, in order.
-  const std::vector<Piece>& pieces() const { return pieces_; }
+  const std::vector<ByteRun>& runs() const { return runs_; }
 
  private:
   std::vector<std::byte>& begin(std::string_view name, ValueType type);
   void add_array_bytes(std::string_view name, ValueType type, std::uint64_t count,
                        std::span<const std::byte> values);
 
-  std::vector<Piece> pieces_;
+  std::vector<ByteRun> runs_;
   std::set<std::string, std::less<>> names_;
   bool alignment_is_u32_ = true;
   std::uint64_t alignment_ = 32;

@@ -31,14 +31,14 @@ std::uint64_t rounded_up(std::uint64_t value, std::uint64_t alignment, const Ten
 }
 
 void write_keys(const KeySection& keys, HeaderStream& head) {
-  for (const KeySection::Piece& piece : keys.pieces()) {
-    append_bytes(head.buffer, piece.bytes);
+  for (const KeySection::ByteRun& run : keys.runs()) {
+    append_bytes(head.buffer, run.bytes);
     head.spill();
-    for (std::uint64_t done = 0; done < piece.count;) {
-      const std::uint64_t now = std::min(kPieceCopyBytes, piece.count - done);
+    for (std::uint64_t done = 0; done < run.count;) {
+      const std::uint64_t now = std::min(kPieceCopyBytes, run.count - done);
       const std::size_t at = head.buffer.size();
       head.buffer.resize(at + static_cast<std::size_t>(now));
-      piece.source->read(piece.offset + done, std::span(head.buffer).subspan(at));
+      run.source->read(run.offset + done, std::span(head.buffer).subspan(at));
       head.spill();
       done += now;
     }

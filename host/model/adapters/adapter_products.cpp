@@ -213,12 +213,12 @@ class Pairs {
       Product product;
       product.scale = scale;
       if (arrangement.a_first) {
-        a.turned = !arrangement.rank_ends_a;
-        b.turned = !arrangement.rank_begins_b;
+        a.transposed = !arrangement.rank_ends_a;
+        b.transposed = !arrangement.rank_begins_b;
         product.factors = {std::move(a), std::move(b)};
       } else {
-        a.turned = arrangement.rank_ends_a;
-        b.turned = arrangement.rank_begins_b;
+        a.transposed = arrangement.rank_ends_a;
+        b.transposed = arrangement.rank_begins_b;
         product.factors = {std::move(b), std::move(a)};
       }
       push(pair, product_record(std::move(product)), stack ? static_cast<std::int32_t>(slice) : -1);

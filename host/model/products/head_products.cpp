@@ -230,13 +230,13 @@ class Heads {
       // (q_b,h q_a)^T (k_b,h kv_a)
       std::vector<ProductFactor> qk;
       if (q_a != nullptr) {
-        qk.push_back(shared_by(turned(window(*q_a, 0, q_a->rows)), heads));
+        qk.push_back(shared_by(transposed(window(*q_a, 0, q_a->rows)), heads));
       }
-      qk.push_back(turned(window(*q, head * query, nope)));
+      qk.push_back(transposed(window(*q, head * query, nope)));
       if (kv_b != nullptr) {
         qk.push_back(window(*kv_b, head * key_value, nope));
       } else {
-        qk.push_back(turned(window(*(*k_b)[static_cast<std::size_t>(head)], 0, latent)));
+        qk.push_back(transposed(window(*(*k_b)[static_cast<std::size_t>(head)], 0, latent)));
       }
       qk.push_back(down);
       push(prefix, attention, kQkHead, head, std::move(qk));
@@ -263,7 +263,7 @@ class Heads {
               const MatrixRecord& q, const MatrixRecord& k) {
     for (std::int64_t head = 0; head < cut.heads; ++head) {
       push(prefix, attention, kQkHead, head,
-           {turned(window(q, cut.query.at(head), cut.query.count)),
+           {transposed(window(q, cut.query.at(head), cut.query.count)),
             of_group(cut, k, cut.key, head)});
     }
   }
@@ -303,8 +303,8 @@ class Heads {
                          std::int64_t head) {
     return shared_by(window(matrix, rows.at(head / cut.group()), rows.count), cut.group());
   }
-  static ProductFactor turned(ProductFactor factor) {
-    factor.turned = true;
+  static ProductFactor transposed(ProductFactor factor) {
+    factor.transposed = true;
     return factor;
   }
 

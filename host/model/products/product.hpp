@@ -21,14 +21,14 @@ struct ProductFactor {
   std::shared_ptr<const MatrixRecord> matrix;
   std::int64_t first_row = 0, rows = 0;
   std::int64_t first_col = 0, cols = 0;
-  bool turned = false;        ///< enters the product as its transpose
+  bool transposed = false;    ///< enters the product as its transpose
   std::int64_t col_step = 1;  ///< of `cols` columns every col_step-th; more than 1: as stored
   /// Heads of the attention that end in this very window; a caller that measures them in order
   /// reads and reduces it once (engine/units/derived_rows.hpp).
   std::int64_t shared_by = 1;
 
-  std::int64_t left() const { return turned ? cols : rows; }
-  std::int64_t right() const { return turned ? rows : cols; }
+  std::int64_t left() const { return transposed ? cols : rows; }
+  std::int64_t right() const { return transposed ? rows : cols; }
 };
 
 /// scale * factors[0] * factors[1] * ...

@@ -30,12 +30,12 @@ std::unique_ptr<std::string> file_of_keys(const gguf::KeySection& keys) {
   append(std::uint32_t{3});
   append(std::uint64_t{0});
   append(keys.count());
-  for (const gguf::KeySection::Piece& piece : keys.pieces()) {
-    file->append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+  for (const gguf::KeySection::ByteRun& run : keys.runs()) {
+    file->append(reinterpret_cast<const char*>(run.bytes.data()), run.bytes.size());
     const std::size_t at = file->size();
-    file->resize(at + static_cast<std::size_t>(piece.count));
-    if (piece.source != nullptr) {
-      piece.source->read(piece.offset, std::as_writable_bytes(std::span(*file).subspan(at)));
+    file->resize(at + static_cast<std::size_t>(run.count));
+    if (run.source != nullptr) {
+      run.source->read(run.offset, std::as_writable_bytes(std::span(*file).subspan(at)));
     }
   }
   return file;

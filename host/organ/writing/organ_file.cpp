@@ -38,8 +38,8 @@ std::string stem_of(const std::string& tensor) {
 
 std::uint64_t bytes_of(const gguf::KeySection& keys) {
   std::uint64_t bytes = 0;
-  for (const gguf::KeySection::Piece& piece : keys.pieces()) {
-    bytes += piece.bytes.size() + piece.count;
+  for (const gguf::KeySection::ByteRun& run : keys.runs()) {
+    bytes += run.bytes.size() + run.count;
   }
   return bytes;
 }

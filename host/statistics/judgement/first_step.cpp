@@ -42,18 +42,18 @@ StepContext begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
           .tail_leaves_zeros = reach.tail_leaves_zeros};
 }
 
-StepContext next_step_context(const StepContext& situation, Step next) {
-  StepContext out = situation;
-  out.before = situation.step;
+StepContext next_step_context(const StepContext& context, Step next) {
+  StepContext out = context;
+  out.before = context.step;
   out.step = next;
   return out;
 }
 
 StepContext begin_draw(Step first, std::int64_t rows, std::int64_t cols,
                        const MeasureOptions& options) {
-  StepContext situation = begin_measurement(first, rows, cols, options, {});
-  situation.step = first;
-  return situation;
+  StepContext context = begin_measurement(first, rows, cols, options, {});
+  context.step = first;
+  return context;
 }
 
 }  // namespace vindex::statistics

@@ -37,7 +37,7 @@ StepContext begin_measurement(Step first, std::int64_t rows, std::int64_t cols,
                               const MeasureOptions& options, const BackEndReach& reach);
 
 /// The context of the step that a NextStep asks for.
-StepContext next_step_context(const StepContext& situation, Step next);
+StepContext next_step_context(const StepContext& context, Step next);
 
 /// The context of a draw of the sign-flip null, which begins with `first` whatever the shape and is
 /// not escalated: nothing that is kept of it depends on its smallest values. QR is a part of

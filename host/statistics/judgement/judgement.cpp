@@ -56,13 +56,13 @@ double strict_error(std::int64_t p, double largest) {
 /// Relative promises are of what occurs, half of what is answered for
 /// (statistics/judgement/spectrum_error.hpp).
 bool is_known(std::size_t i, double s, double error, double largest, bool is_modest,
-              const StepContext& situation) {
-  const double strict = strict_error(situation.p(), largest);
-  if (situation.is_strict || error <= strict) {
+              const StepContext& context) {
+  const double strict = strict_error(context.p(), largest);
+  if (context.is_strict || error <= strict) {
     return error <= strict;
   }
   // A value so near the threshold of numerical_rank leaves that open.
-  const auto n = static_cast<double>(std::max(situation.rows, situation.cols));
+  const auto n = static_cast<double>(std::max(context.rows, context.cols));
   if (!(std::abs(s - n * kEps32 * largest) > error)) {
     return false;
   }
@@ -79,11 +79,11 @@ bool is_known(std::size_t i, double s, double error, double largest, bool is_mod
 
 /// How many of the smallest values hold all that are not known well enough; nothing where all are.
 /// `errors` here and below: sigma_errors(), which take the most time of a judgement.
-std::optional<std::int64_t> lost_values(const StepResult& found, const StepContext& situation,
+std::optional<std::int64_t> lost_values(const StepResult& found, const StepContext& context,
                                         std::span<const double> errors) {
   const bool is_modest = condition_of(found) <= kModestCondition;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    if (!is_known(i, found.sigma[i], errors[i], found.sigma.front(), is_modest, situation)) {
+    if (!is_known(i, found.sigma[i], errors[i], found.sigma.front(), is_modest, context)) {
       return static_cast<std::int64_t>(errors.size() - i);
     }
   }
@@ -94,12 +94,11 @@ std::optional<std::int64_t> lost_values(const StepResult& found, const StepConte
 /// an eigenvalue is negative, or values lie beyond a condition of 10 p, those, counted with a
 /// margin of two. The condition alone does not do: where many values lie near s_1/(10 p), rounding
 /// mixes them, and each errs by more than one alone would.
-std::optional<std::int64_t> lost_beyond_gram64(const StepResult& found,
-                                               const StepContext& situation,
+std::optional<std::int64_t> lost_beyond_gram64(const StepResult& found, const StepContext& context,
                                                std::span<const double> errors) {
   const double reach = reach_of_gram64(found.sigma);
   const auto p = static_cast<std::int64_t>(found.sigma.size());
-  const std::optional<std::int64_t> unknown = lost_values(found, situation, errors);
+  const std::optional<std::int64_t> unknown = lost_values(found, context, errors);
   if (!found.negative && (found.zero_rows >= p || condition_of(found) <= reach)) {
     return unknown;
   }
@@ -110,20 +109,20 @@ std::optional<std::int64_t> lost_beyond_gram64(const StepResult& found,
 }
 
 /// True where there are the largest values alone, with bounds of their own.
-bool has_top_alone(const StepResult& found, const StepContext& situation) {
-  return situation.step == Step::kTop || !found.top_errors.empty();
+bool has_top_alone(const StepResult& found, const StepContext& context) {
+  return context.step == Step::kTop || !found.top_errors.empty();
 }
 
 /// `errors`: of each value found.
-SpectrumChecks checks_of(const StepResult& found, const StepContext& situation,
+SpectrumChecks checks_of(const StepResult& found, const StepContext& context,
                          std::span<const double> errors) {
   CheckSources sources = {.sum_squares = found.moments.sum_squares,
                           .gram_norm_squared = found.gram_norm_squared,
-                          .p = situation.p(),
-                          .n = std::max(situation.rows, situation.cols)};
-  if (!has_top_alone(found, situation)) {
+                          .p = context.p(),
+                          .n = std::max(context.rows, context.cols)};
+  if (!has_top_alone(found, context)) {
     // The Gram that came before QR is a float64 one.
-    sources.gram_terms = situation.step == Step::kQr ? situation.sum_terms : 0.0;
+    sources.gram_terms = context.step == Step::kQr ? context.sum_terms : 0.0;
     return check_spectrum(found.sigma, errors, sources);
   }
   const SpectrumChecks reduced =
@@ -133,7 +132,7 @@ SpectrumChecks checks_of(const StepResult& found, const StepContext& situation,
 }
 
 /// Everything but what comes of doubt. False where there is nothing to doubt.
-bool fill_report(const StepResult& found, const StepContext& situation, MatrixReport& report) {
+bool fill_report(const StepResult& found, const StepContext& context, MatrixReport& report) {
   report.method = found.method;
   report.moments = found.moments;
   report.gram_norm_squared = found.gram_norm_squared;
@@ -151,9 +150,9 @@ bool fill_report(const StepResult& found, const StepContext& situation, MatrixRe
     report.status = MatrixStatus::kMeasured;
     report.reason = "zero matrix";
     report.sigma_error = 0.0;
-    const std::int64_t p = situation.p();
+    const std::int64_t p = context.p();
     report.sigma.assign(static_cast<std::size_t>(
-                            situation.mode == SpectrumMode::kFast ? std::min(kFastValues, p) : p),
+                            context.mode == SpectrumMode::kFast ? std::min(kFastValues, p) : p),
                         0.0);
     return false;
   }
@@ -172,12 +171,12 @@ bool fill_report(const StepResult& found, const StepContext& situation, MatrixRe
 /// that lies below both kMinDecided and s_1/(10 p) for certain is known too badly by any float64
 /// Gram: `default` asks there for what `strict` does, and roundings of the largest value alone
 /// (spectrum_error.cpp) exceed that.
-bool is_beyond_gram64(const StepResult& found, const StepContext& situation) {
-  if (!found.has_float64_sums || situation.max_tail_values == 0) {
+bool is_beyond_gram64(const StepResult& found, const StepContext& context) {
+  if (!found.has_float64_sums || context.max_tail_values == 0) {
     return false;
   }
   const std::vector<double>& sigma = found.sigma;
-  const std::vector<double> errors = sigma_errors(found, situation);
+  const std::vector<double> errors = sigma_errors(found, context);
   const double least = std::min(kMinDecided, 1.0 / reach_of_gram64(sigma)) * sigma.front();
   const auto others = static_cast<std::int64_t>(sigma.size()) - found.zero_rows;
   std::int64_t beyond = 0;
@@ -185,59 +184,59 @@ bool is_beyond_gram64(const StepResult& found, const StepContext& situation) {
     const auto at = static_cast<std::size_t>(i);
     beyond += sigma[at] + errors[at] < least ? 1 : 0;
   }
-  return beyond > situation.max_tail_values;
+  return beyond > context.max_tail_values;
 }
 
 /// What follows a step that left doubt: `lost` of the smallest values alone, or everything (0).
-NextStep after(const StepResult& found, const StepContext& situation, std::int64_t lost) {
-  Step stage = situation.step;
+NextStep after(const StepResult& found, const StepContext& context, std::int64_t lost) {
+  Step stage = context.step;
   const bool may_help = lost > found.zero_rows &&
-                        (found.zero_rows == 0 || situation.tail_leaves_zeros) &&
-                        lost - found.zero_rows <= situation.max_tail_values;
+                        (found.zero_rows == 0 || context.tail_leaves_zeros) &&
+                        lost - found.zero_rows <= context.max_tail_values;
   if (may_help && (stage == Step::kGram32 || stage == Step::kGram64)) {
     return {.next = Step::kTail, .lost = lost};
   }
-  stage = stage == Step::kTail ? situation.before : stage;
-  const bool has_gram64 = stage == Step::kGram64 || (lost > 0 && stage == Step::kGram32 &&
-                                                     is_beyond_gram64(found, situation));
+  stage = stage == Step::kTail ? context.before : stage;
+  const bool has_gram64 = stage == Step::kGram64 ||
+                          (lost > 0 && stage == Step::kGram32 && is_beyond_gram64(found, context));
   return has_gram64 ? NextStep{.next = Step::kQr, .lost = lost} : NextStep{.next = Step::kGram64};
 }
 
 /// What is to be done about a spectrum of all values; nothing where there is no doubt.
-NextStep doubt_full(const StepResult& found, const StepContext& situation,
-                    const MatrixReport& report, std::span<const double> errors) {
-  if (situation.mode == SpectrumMode::kFast) {
+NextStep doubt_full(const StepResult& found, const StepContext& context, const MatrixReport& report,
+                    std::span<const double> errors) {
+  if (context.mode == SpectrumMode::kFast) {
     const bool is_bad =
-        situation.step == Step::kGram32 && (!report.bounds || !is_tight(*report.bounds));
-    return is_bad ? after(found, situation, 0) : NextStep{};
+        context.step == Step::kGram32 && (!report.bounds || !is_tight(*report.bounds));
+    return is_bad ? after(found, context, 0) : NextStep{};
   }
-  const std::optional<std::int64_t> lost = situation.is_strict && situation.step == Step::kGram64
-                                               ? lost_beyond_gram64(found, situation, errors)
-                                               : lost_values(found, situation, errors);
-  return lost ? after(found, situation, *lost) : NextStep{};
+  const std::optional<std::int64_t> lost = context.is_strict && context.step == Step::kGram64
+                                               ? lost_beyond_gram64(found, context, errors)
+                                               : lost_values(found, context, errors);
+  return lost ? after(found, context, *lost) : NextStep{};
 }
 
-NextStep doubt(const StepResult& found, const StepContext& situation, const MatrixReport& report,
+NextStep doubt(const StepResult& found, const StepContext& context, const MatrixReport& report,
                const SpectrumChecks& checks, std::span<const double> errors) {
-  if (situation.step == Step::kQr) {
+  if (context.step == Step::kQr) {
     return {};
   }
   if (report.status == MatrixStatus::kNotConverged || checks.refute()) {
-    return after(found, situation, 0);
+    return after(found, context, 0);
   }
-  if (has_top_alone(found, situation)) {
+  if (has_top_alone(found, context)) {
     return is_tight(found.bounds) ? NextStep{} : NextStep{.next = Step::kGram64};
   }
-  return doubt_full(found, situation, report, errors);
+  return doubt_full(found, context, report, errors);
 }
 
 /// Error of every square that the bounds of `fast` allow for. Of a float32 Gram that of each value,
 /// as it is stated: what one value far above all others rounds is not charged to each of them, nor
 /// what one line does.
-SquareErrors square_errors(const StepResult& found, const StepContext& situation,
+SquareErrors square_errors(const StepResult& found, const StepContext& context,
                            const MatrixReport& report) {
   const double largest = report.sigma.front();
-  if (situation.step == Step::kGram32) {
+  if (context.step == Step::kGram32) {
     Rounding shared = found.rounding;
     shared.lone = 0.0;
     const std::span<const double> sigma = report.sigma;
@@ -249,16 +248,16 @@ SquareErrors square_errors(const StepResult& found, const StepContext& situation
   // Rounding moves an eigenvalue of a Gram by `sum_terms` roundings of |W|^T |W|, whose norm is at
   // most F2, and the solver by a small multiple of p eps lambda_1; 100 p is twice LAPACK's test
   // threshold. Source: Weyl's inequality; Higham 2002, section 3.5.
-  const double error = kEps64 * (situation.sum_terms * report.moments.sum_squares +
-                                 100.0 * static_cast<double>(situation.p()) * largest * largest);
+  const double error = kEps64 * (context.sum_terms * report.moments.sum_squares +
+                                 100.0 * static_cast<double>(context.p()) * largest * largest);
   return {.each = std::vector<double>(report.sigma.size(), error)};
 }
 
-void set_bounds(const StepResult& found, const StepContext& situation, MatrixReport& report) {
-  if (has_top_alone(found, situation)) {
+void set_bounds(const StepResult& found, const StepContext& context, MatrixReport& report) {
+  if (has_top_alone(found, context)) {
     report.bounds = found.bounds;
   } else if (report.sigma.front() > 0.0) {
-    report.bounds = bounds_of_spectrum(report.sigma, square_errors(found, situation, report),
+    report.bounds = bounds_of_spectrum(report.sigma, square_errors(found, context, report),
                                        report.moments.sum_squares);
   }
 }
@@ -268,14 +267,14 @@ void add_reason(const char* text, MatrixReport& report) {
 }
 
 /// Turns a spectrum into what `fast` reports: the top values and no tail.
-void keep_top(const StepContext& situation, MatrixReport& report) {
+void keep_top(const StepContext& context, MatrixReport& report) {
   report.tail_reliable = false;
-  report.sigma.resize(static_cast<std::size_t>(std::min(kFastValues, situation.p())));
+  report.sigma.resize(static_cast<std::size_t>(std::min(kFastValues, context.p())));
 }
 
 }  // namespace
 
-std::vector<double> sigma_errors(const StepResult& found, const StepContext& situation) {
+std::vector<double> sigma_errors(const StepResult& found, const StepContext& context) {
   const std::vector<double>& sigma = found.sigma;
   std::vector<double> errors(sigma.size(), kNaN);
   if (sigma.empty()) {
@@ -287,7 +286,7 @@ std::vector<double> sigma_errors(const StepResult& found, const StepContext& sit
     }
     return errors;
   }
-  if (situation.step == Step::kTop) {
+  if (context.step == Step::kTop) {
     // Ritz values lie below the eigenvalues, and their sum no further than the bounds say.
     const double width =
         found.bounds.var_at_k_upper.empty()
@@ -299,9 +298,9 @@ std::vector<double> sigma_errors(const StepResult& found, const StepContext& sit
     return errors;
   }
   const auto p = static_cast<double>(sigma.size());
-  if (situation.step == Step::kQr && found.tail_errors.empty()) {
+  if (context.step == Step::kQr && found.tail_errors.empty()) {
     // The triangle takes up the weights block by block, of 256 rows or more.
-    const double blocks = static_cast<double>(std::max(situation.rows, situation.cols)) / 256.0;
+    const double blocks = static_cast<double>(std::max(context.rows, context.cols)) / 256.0;
     std::fill(errors.begin(), errors.end(),
               (p + kRoundingsOfBlocks * std::sqrt(blocks)) * kEps64 * sigma.front());
     return errors;
@@ -321,13 +320,13 @@ std::vector<double> sigma_errors(const StepResult& found, const StepContext& sit
 }
 
 bool is_tail_enough(std::span<const double> sigma, std::span<const double> errors,
-                    const StepContext& situation) {
+                    const StepContext& context) {
   const double largest = sigma.front();
   const bool is_modest = sigma.back() * kModestCondition >= largest;
   const std::span<const double> tail = sigma.last(errors.size());
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (!is_known(sigma.size() - tail.size() + i, tail[i], errors[i], largest, is_modest,
-                  situation)) {
+                  context)) {
       return false;
     }
   }
@@ -345,46 +344,46 @@ double promised_error(std::size_t i, double s, double largest, bool is_modest) {
 
 bool is_modest(const StepResult& found) { return condition_of(found) <= kModestCondition; }
 
-NextStep judge(const StepResult& found, const StepContext& situation, MatrixReport& report) {
-  if (!fill_report(found, situation, report)) {
+NextStep judge(const StepResult& found, const StepContext& context, MatrixReport& report) {
+  if (!fill_report(found, context, report)) {
     return {};
   }
   const bool is_measured = report.status == MatrixStatus::kMeasured;
   SpectrumChecks checks;
   std::vector<double> errors;
   if (is_measured) {
-    errors = sigma_errors(found, situation);
-    checks = checks_of(found, situation, errors);
-    if (!has_top_alone(found, situation)) {
+    errors = sigma_errors(found, context);
+    checks = checks_of(found, context, errors);
+    if (!has_top_alone(found, context)) {
       report.check_trace = checks.trace;
       report.check_gram = checks.gram;
     }
-    if (situation.mode == SpectrumMode::kFast) {
-      errors.resize(static_cast<std::size_t>(std::min(kFastValues, situation.p())), kNaN);
-      set_bounds(found, situation, report);
+    if (context.mode == SpectrumMode::kFast) {
+      errors.resize(static_cast<std::size_t>(std::min(kFastValues, context.p())), kNaN);
+      set_bounds(found, context, report);
     }
     report.sigma_error = *std::max_element(errors.begin(), errors.end());
   }
-  const NextStep verdict = doubt(found, situation, report, checks, errors);
+  const NextStep verdict = doubt(found, context, report, checks, errors);
   if (verdict.next) {
     if (verdict.next == Step::kTail) {
       return verdict;
     }
-    if (situation.is_strict || situation.escalate) {
-      report.escalated = report.escalated || !situation.is_strict;
+    if (context.is_strict || context.escalate) {
+      report.escalated = report.escalated || !context.is_strict;
       report.bounds.reset();
       return verdict;
     }
     report.tail_reliable = false;
-    if (is_measured && situation.mode == SpectrumMode::kFast && !checks.refute()) {
+    if (is_measured && context.mode == SpectrumMode::kFast && !checks.refute()) {
       report.reason = "bounds not proved to 1e-5";
     }
   }
   if (checks.refute()) {
     take_refuted(checks, report);
   }
-  if (is_measured && situation.mode == SpectrumMode::kFast) {
-    keep_top(situation, report);
+  if (is_measured && context.mode == SpectrumMode::kFast) {
+    keep_top(context, report);
   }
   return {};
 }
@@ -400,20 +399,20 @@ void take_refuted(const SpectrumChecks& checks, MatrixReport& report) {
   }
 }
 
-NextStep judge_draw(const StepResult& found, const StepContext& situation) {
+NextStep judge_draw(const StepResult& found, const StepContext& context) {
   const bool is_lost = found.sigma.empty();
-  if (situation.step == Step::kTop && is_lost) {
+  if (context.step == Step::kTop && is_lost) {
     return {.next = Step::kGram64};
   }
-  const bool may_go_on = situation.step != Step::kQr &&
-                         (situation.escalate || situation.mode == SpectrumMode::kStrict);
-  const std::vector<double> errors = sigma_errors(found, situation);
-  if (may_go_on && !is_lost && checks_of(found, situation, errors).refute()) {
-    return after(found, situation, 0);
+  const bool may_go_on =
+      context.step != Step::kQr && (context.escalate || context.mode == SpectrumMode::kStrict);
+  const std::vector<double> errors = sigma_errors(found, context);
+  if (may_go_on && !is_lost && checks_of(found, context, errors).refute()) {
+    return after(found, context, 0);
   }
-  if (situation.step == Step::kGram64 && situation.mode == SpectrumMode::kStrict) {
+  if (context.step == Step::kGram64 && context.mode == SpectrumMode::kStrict) {
     const std::optional<std::int64_t> lost =
-        is_lost ? 0 : lost_beyond_gram64(found, situation, errors);
+        is_lost ? 0 : lost_beyond_gram64(found, context, errors);
     if (lost) {
       return {.next = Step::kQr, .lost = *lost};
     }

@@ -54,12 +54,12 @@ inline constexpr double kStrictConditionPerSize = 10.0;
 
 /// Error that the route of `found` answers for, of every value in the units of s; NaN where it says
 /// nothing.
-std::vector<double> sigma_errors(const StepResult& found, const StepContext& situation);
+std::vector<double> sigma_errors(const StepResult& found, const StepContext& context);
 
 /// True where the last `errors.size()` values of `sigma` are known as well as they must be: kTail
 /// need not go on.
 bool is_tail_enough(std::span<const double> sigma, std::span<const double> errors,
-                    const StepContext& situation);
+                    const StepContext& context);
 
 /// By how much `default` promises at most that value `i` (from 0; of size `s`, s_1 `largest`, all
 /// in the same units) is off, relative promises included, whatever is known of clusters.
@@ -69,7 +69,7 @@ bool is_modest(const StepResult& found);
 
 /// Puts a finding into the report: status, reason, values, checks, bounds; and says what is next.
 /// Called for every step of a matrix in turn with the same report.
-NextStep judge(const StepResult& found, const StepContext& situation, MatrixReport& report);
+NextStep judge(const StepResult& found, const StepContext& context, MatrixReport& report);
 
 /// What a report becomes whose errors a check refuted and which stands all the same: `sigma_error`
 /// is the norm of the matrix, which bounds any error; bounds and tail are nothing; `reason` says
@@ -77,6 +77,6 @@ NextStep judge(const StepResult& found, const StepContext& situation, MatrixRepo
 void take_refuted(const SpectrumChecks& checks, MatrixReport& report);
 
 /// The same for a draw of the sign-flip null.
-NextStep judge_draw(const StepResult& found, const StepContext& situation);
+NextStep judge_draw(const StepResult& found, const StepContext& context);
 
 }  // namespace vindex::statistics

@@ -47,9 +47,10 @@ struct LevelSums {
   }
 };
 
-/// Lanes [first, first + Width) of all levels. `turned`: weight k of lane l at k kLanes + l.
+/// Lanes [first, first + Width) of all levels. `transposed`: weight k of lane l at k kLanes + l.
 template <std::size_t Width>
-[[gnu::always_inline]] inline void add_lanes(const float* turned, std::size_t first, Lanes& lanes) {
+[[gnu::always_inline]] inline void add_lanes(const float* transposed, std::size_t first,
+                                             Lanes& lanes) {
   using Doubles = typename HaarRegisters<Width>::Doubles;
   using Floats = typename HaarRegisters<Width>::Floats;
   constexpr std::size_t kStep = 8;  // three levels at a time in registers
@@ -68,7 +69,7 @@ template <std::size_t Width>
 #pragma GCC unroll 8
     for (std::size_t k = 0; k < kStep; ++k) {
       Floats narrow;
-      std::memcpy(&narrow, turned + (step * kStep + k) * kLanes + first, sizeof narrow);
+      std::memcpy(&narrow, transposed + (step * kStep + k) * kLanes + first, sizeof narrow);
       s[k] = __builtin_convertvector(narrow, Doubles);
     }
 #pragma GCC unroll 4
@@ -125,17 +126,17 @@ void add_level(std::span<double> sums, std::span<double> differences, std::size_
 
 template <std::size_t Width>
 [[gnu::always_inline]] inline void add_block(const float* weights, HaarBlock& out) {
-  alignas(64) std::array<float, static_cast<std::size_t>(kHaarBlock)> turned;
+  alignas(64) std::array<float, static_cast<std::size_t>(kHaarBlock)> transposed;
   for (std::size_t k = 0; k < kStretch; k += 8) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       for (std::size_t i = 0; i < 8; ++i) {
-        turned[(k + i) * kLanes + lane] = weights[lane * kStretch + k + i];
+        transposed[(k + i) * kLanes + lane] = weights[lane * kStretch + k + i];
       }
     }
   }
   Lanes lanes;
   for (std::size_t first = 0; first < kLanes; first += Width) {
-    add_lanes<Width>(turned.data(), first, lanes);
+    add_lanes<Width>(transposed.data(), first, lanes);
   }
   for (std::size_t level = 0; level < kLaneLevels; ++level) {
     out.squares[level] = lane_sum(lanes.squares[level]);

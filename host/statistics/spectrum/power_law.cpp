@@ -4,7 +4,7 @@
 //   alpha - 1 = m / sum y_j,    D = max over j of |1 - exp(-(alpha - 1) y_j) - j / m|
 //
 // Both terms rise with j. So between two places a < b where the model is known, |model - j / m| is
-// at most max(model_b - (a + 1) / m, (b - 1) / m - model_a), and a piece whose bound is below the
+// at most max(model_b - (a + 1) / m, (b - 1) / m - model_a), and a range whose bound is below the
 // greatest distance found so far needs no look: D takes some tens of exponentials in place of m. A
 // candidate is given up as soon as its distance exceeds the best D; candidates spread over the
 // range come first, so that the best is good early. The result is that of the full search: bounds
@@ -27,7 +27,7 @@ namespace {
 
 // Bounds from monotony are relaxed by this much: exp is monotone only to its last bit.
 constexpr double kSlack = 1e-14;
-constexpr std::size_t kFirstPieces = 8;
+constexpr std::size_t kFirstRanges = 8;
 constexpr std::size_t kCoarseCandidates = 64;
 
 // Distances of candidates; values are ascending logarithms relative to the largest.
@@ -55,7 +55,7 @@ class Candidates {
   double distance(std::size_t candidate, double limit);
 
  private:
-  struct Piece {
+  struct TailRange {
     std::size_t first, last;
     double first_value, last_value;
   };
@@ -86,35 +86,35 @@ double Candidates::distance(std::size_t candidate, double limit) {
     return greatest;
   }
 
-  // Depth first: each level leaves at most one piece waiting beside the first ones.
-  std::array<Piece, kFirstPieces + 64> waiting;
+  // Depth first: each level leaves at most one range waiting beside the first ones.
+  std::array<TailRange, kFirstRanges + 64> waiting;
   std::size_t waiting_count = 0;
-  Piece piece{0, 0, model_at(0), 0.0};
-  for (std::size_t k = 1; k <= kFirstPieces; ++k) {
-    piece.last = top * k / kFirstPieces;
-    if (piece.last == piece.first) {
+  TailRange range{0, 0, model_at(0), 0.0};
+  for (std::size_t k = 1; k <= kFirstRanges; ++k) {
+    range.last = top * k / kFirstRanges;
+    if (range.last == range.first) {
       continue;
     }
-    piece.last_value = model_at(piece.last);
-    waiting[waiting_count++] = piece;
-    piece.first = piece.last;
-    piece.first_value = piece.last_value;
+    range.last_value = model_at(range.last);
+    waiting[waiting_count++] = range;
+    range.first = range.last;
+    range.first_value = range.last_value;
   }
   while (waiting_count > 0 && greatest <= limit) {
-    piece = waiting[--waiting_count];
-    if (piece.last - piece.first < 2) {
+    range = waiting[--waiting_count];
+    if (range.last - range.first < 2) {
       continue;
     }
     // Both rise, so no place inside is further off than these.
-    const double over = piece.last_value - static_cast<double>(piece.first + 1) * unit;
-    const double under = static_cast<double>(piece.last - 1) * unit - piece.first_value;
+    const double over = range.last_value - static_cast<double>(range.first + 1) * unit;
+    const double under = static_cast<double>(range.last - 1) * unit - range.first_value;
     if (std::max(over, under) + kSlack < greatest) {
       continue;
     }
-    const std::size_t middle = piece.first + (piece.last - piece.first) / 2;
+    const std::size_t middle = range.first + (range.last - range.first) / 2;
     const double middle_value = model_at(middle);
-    waiting[waiting_count++] = {piece.first, middle, piece.first_value, middle_value};
-    waiting[waiting_count++] = {middle, piece.last, middle_value, piece.last_value};
+    waiting[waiting_count++] = {range.first, middle, range.first_value, middle_value};
+    waiting[waiting_count++] = {middle, range.last, middle_value, range.last_value};
   }
   likely_ = top == 0 ? 0.5 : static_cast<double>(where) / static_cast<double>(top);
   return greatest;

@@ -4,6 +4,7 @@
 #include "kernels/band/back_transform/band_back_transform.hpp"
 #include "kernels/band/band_factors.hpp"
 #include "kernels/band/band_panel.hpp"
+#include "kernels/band/band_scale.hpp"
 #include "kernels/device/check.hpp"
 #include <vindex/error.hpp>
 

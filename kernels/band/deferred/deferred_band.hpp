@@ -22,7 +22,8 @@
 // Hammarling 1989 (the same delay in LAPACK's sytrd, for one column at a time).
 #pragma once
 
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_panel.hpp"
 
 #include <cuda_runtime.h>
 
@@ -95,5 +96,14 @@ void form_deferred_factors(const DeferredStep& step, cudaStream_t stream);
 void advance_deferred(const DeferredStep& step, cudaStream_t stream);
 /// A less the factors of pending + 1 slots, from the block behind `start` on.
 void update_deferred(const DeferredStep& step, std::size_t shared_bytes, cudaStream_t stream);
+
+/// Whether large matrices get deferred updates on such a device.
+bool defers_updates(std::size_t shared_bytes);
+
+/// The same with updates deferred over several panels, by a plan whose deferred_panels is not 0.
+/// Reads the lower triangle and the diagonal blocks of kBand alone. Source: Wang et al. 2024
+/// (arXiv 2410.02170).
+void reduce_to_band_deferred(const BandPlan& plan, const BandBatch<float>& batch,
+                             cudaStream_t stream);
 
 }  // namespace vindex::kernels

@@ -14,6 +14,7 @@
 
 #include "core/integers.hpp"
 #include "kernels/band/half_pairs.hpp"
+#include "kernels/band/trailing_pass.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <intrinsics.hpp>

@@ -6,7 +6,7 @@
 // of a binary16 number.
 #pragma once
 
-#include "code_slices.hpp"
+#include "code_batch.hpp"
 
 #include "core/portable.hpp"
 #include "kernels/device/trap_report.hpp"

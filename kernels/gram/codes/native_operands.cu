@@ -17,7 +17,8 @@
 
 #include "core/philox.hpp"
 #include "kernels/device/launch.hpp"
-#include "kernels/gram/gram_products.hpp"
+#include "kernels/gram/gram_layout.hpp"
+#include "kernels/gram/gram_operands.hpp"
 
 #include <intrinsics.hpp>
 

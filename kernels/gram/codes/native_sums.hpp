@@ -1,8 +1,6 @@
 // Owns the sums that native_operands.cu takes of the codes of a tile, and its shared memory: a
 // histogram of the codes, and squares by line.
 #pragma once
-
-#include "kernels/gram/gram_products.hpp"
 #include "kernels/gram/gram_sums.hpp"
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 #include "sliced_gram.hpp"
 
 #include "core/integers.hpp"
+#include "kernels/decode/code_runs.hpp"
 #include "kernels/device/launch.hpp"
-#include "kernels/gram/gram_sources.hpp"
 #include "kernels/gram/warp_tile.hpp"
 
 #include <intrinsics.hpp>

@@ -47,8 +47,8 @@ class ProductRowsTest : public ::testing::Test {
   double element(const std::string& model, const model::ProductFactor& factor, std::int64_t i,
                  std::int64_t j) {
     const model::MatrixRecord& matrix = *factor.matrix;
-    const std::int64_t row = factor.first_row + (factor.turned ? j : i);
-    const std::int64_t col = factor.first_col + factor.col_step * (factor.turned ? i : j);
+    const std::int64_t row = factor.first_row + (factor.transposed ? j : i);
+    const std::int64_t col = factor.first_col + factor.col_step * (factor.transposed ? i : j);
     const std::int64_t at = matrix.transposed ? col * matrix.rows + row : row * matrix.cols + col;
     return decoded(model, matrix)[static_cast<std::size_t>(at)];
   }

@@ -4,6 +4,7 @@
 #include "input/bulk/bulk_reader.hpp"
 #include "input/bulk/placement.hpp"
 #include "input/bulk/read_extent.hpp"
+#include "input/local/file_source.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 

@@ -1,11 +1,13 @@
 // Dense to band: whatever the route, the precision and the order of the threads, the band must keep
 // the eigenvalues of the matrix (LAPACK in float64), and one matrix must not touch another.
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 
 #include "reduced_bands.hpp"
 
 #include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_panel.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"
 #include <vindex/error.hpp>

@@ -2,8 +2,10 @@
 // bands, and the norm of the passes, against plain float64 arithmetic on the host.
 #include "kernels/band/back_transform/band_back_transform.hpp"
 #include "kernels/band/back_transform/wide_back_transform.hpp"
-#include "kernels/band/band_reduction.hpp"
-#include "kernels/tail/band_inverse.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_norm.hpp"
+#include "kernels/band/inverse/band_inverse.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"
 

@@ -2,6 +2,7 @@
 // reflectors, as the two parts that the kernel hands on.
 #include "kernels/band/band_update.hpp"
 
+#include "kernels/band/trailing_pass.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <algorithm>

@@ -3,8 +3,10 @@
 // leaves, and less than is stated for it. The emulation takes minutes.
 #include "reduced_bands.hpp"
 
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_norm.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/gram/symmetric.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/spectrum_error.hpp"

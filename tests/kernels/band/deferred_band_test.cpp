@@ -4,7 +4,8 @@
 
 #include "reduced_bands.hpp"
 
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"
 #include <vindex/error.hpp>

@@ -7,6 +7,8 @@
 #include "decode/formats/decode_view.hpp"
 #include "decode/moments.hpp"
 #include "kernels/gram/gram_batch.hpp"
+#include "kernels/gram/gram_facts.hpp"
+#include "kernels/gram/gram_plan.hpp"
 #include "kernels/route/wrong_entries.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 

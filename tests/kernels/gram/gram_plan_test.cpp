@@ -4,6 +4,7 @@
 
 #include "decode/formats/float_formats.hpp"
 #include "kernels/gram/gram_layout.hpp"
+#include "kernels/gram/gram_shape.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Routes on a CUDA device as a table: wish, mode, what passed its self-test, and what follows.
 #include "kernels/route/cuda_route.hpp"
 
+#include "kernels/band/band_panel.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "kernels/tridiagonal/precision.hpp"
+#include "kernels/two_stage/precision.hpp"
 #include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"

@@ -1,10 +1,10 @@
 // Owns the judgement of the stages behind a band in float32: chases of 7 and 14 sweeps leave the
-// same bits; what kernels/tridiagonal/precision.hpp lets stand lies within a quarter of what the
+// same bits; what kernels/two_stage/precision.hpp lets stand lies within a quarter of what the
 // metrics contract promises, what it does not does so after float64 stages, and every error is at
 // most the one that is stated.
 #pragma once
 
-#include "kernels/tridiagonal/two_stage.hpp"
+#include "kernels/two_stage/two_stage.hpp"
 #include "statistics/judgement/first_step.hpp"
 #include "statistics/judgement/judgement.hpp"
 #include "statistics/judgement/step_result.hpp"

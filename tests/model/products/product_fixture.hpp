@@ -32,7 +32,7 @@ inline std::string recipe(const MatrixRecord& record) {
     out += fmt::format("{}{}[{}:{},{}:{}]{} ", name,
                        factor.matrix->slice < 0 ? "" : fmt::format("#{}", factor.matrix->slice),
                        factor.first_row, factor.first_row + factor.rows, factor.first_col,
-                       factor.first_col + factor.cols, factor.turned ? "'" : "");
+                       factor.first_col + factor.cols, factor.transposed ? "'" : "");
   }
   return out + fmt::format("= {}x{} rank {}", record.rows, record.cols, record.product->rank());
 }

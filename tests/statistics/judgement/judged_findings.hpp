@@ -34,11 +34,10 @@ inline StepContext at(Step step, SpectrumMode mode, bool escalate = true, std::i
           .is_strict = mode == SpectrumMode::kStrict,
           .sum_terms = 100.0};
 }
-inline StepContext with_tail(StepContext situation, std::int64_t most,
-                             Step before = Step::kGram32) {
-  situation.max_tail_values = most;
-  situation.before = before;
-  return situation;
+inline StepContext with_tail(StepContext context, std::int64_t most, Step before = Step::kGram32) {
+  context.max_tail_values = most;
+  context.before = before;
+  return context;
 }
 
 }  // namespace vindex::statistics

@@ -38,18 +38,18 @@ TEST(Judgement, DefaultAsksForMoreWhereAValueIsKnownTooBadly) {
                          {{0.05, 0.0}, 1}}) {
     SCOPED_TRACE(row.sigma.back());
     const StepResult found = found_with(above(row.sigma), kEntry);
-    const StepContext situation = at(Step::kGram32, SpectrumMode::kDefault, true, kP);
+    const StepContext context = at(Step::kGram32, SpectrumMode::kDefault, true, kP);
     MatrixReport report;
-    NextStep verdict = judge(found, situation, report);
+    NextStep verdict = judge(found, context, report);
     EXPECT_EQ(verdict.next, row.lost > 0 ? std::optional(Step::kGram64) : std::nullopt);
     EXPECT_EQ(report.escalated, row.lost > 0);
     EXPECT_GT(report.sigma_error, 0.0);
     report = {};
-    verdict = judge(found, with_tail(situation, 2), report);
+    verdict = judge(found, with_tail(context, 2), report);
     EXPECT_EQ(verdict.next, row.lost > 0 ? std::optional(Step::kTail) : std::nullopt);
     EXPECT_EQ(verdict.lost, row.lost);
     EXPECT_FALSE(report.escalated) << "a part of the route";
-    verdict = judge(found, with_tail(situation, 0), report);
+    verdict = judge(found, with_tail(context, 0), report);
     EXPECT_EQ(verdict.next, row.lost > 0 ? std::optional(Step::kGram64) : std::nullopt);
   }
   // A modest condition is promised less.
@@ -66,10 +66,10 @@ TEST(Judgement, AValueAtTheThresholdOfTheRankIsDecided) {
   // n = 1000: the threshold is 1000 * 2^-23, and a value there is known to 4e-11 of s_1.
   const double threshold = 1000.0 * 0x1p-23;
   MatrixReport report;
-  StepContext situation = with_tail(at(Step::kGram64, SpectrumMode::kDefault, true, 3), 1);
-  situation.cols = 1000;
+  StepContext context = with_tail(at(Step::kGram64, SpectrumMode::kDefault, true, 3), 1);
+  context.cols = 1000;
   const auto next_of = [&](double value, double entry) {
-    return judge(found_with({1.0, 0.5, value}, entry), situation, report).next;
+    return judge(found_with({1.0, 0.5, value}, entry), context, report).next;
   };
   EXPECT_EQ(next_of(threshold * 1.01, 1e-15), std::nullopt);
   EXPECT_EQ(next_of(threshold * (1.0 + 1e-9), 1e-15), Step::kTail);
@@ -79,11 +79,11 @@ TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
   StepResult found = found_with(above({0.05, 1e-4}), 1e-10);
   for (const Step before : {Step::kGram32, Step::kGram64}) {
     for (const bool escalate : {true, false}) {
-      const StepContext situation =
+      const StepContext context =
           with_tail(at(Step::kTail, SpectrumMode::kDefault, escalate, kP), 1, before);
       MatrixReport report;
       found.tail_errors = {1e-6};
-      EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
+      EXPECT_EQ(judge(found, context, report).next, std::nullopt);
       EXPECT_EQ(report.sigma_error, 1e-6);
       EXPECT_TRUE(report.tail_reliable);
       EXPECT_FALSE(report.escalated);
@@ -92,7 +92,7 @@ TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
         found.tail_errors = errors;
         report = {};
         const Step next = before == Step::kGram32 ? Step::kGram64 : Step::kQr;
-        EXPECT_EQ(judge(found, situation, report).next,
+        EXPECT_EQ(judge(found, context, report).next,
                   escalate ? std::optional(next) : std::nullopt);
         EXPECT_EQ(report.escalated, escalate);
         EXPECT_EQ(report.tail_reliable, escalate);
@@ -101,14 +101,14 @@ TEST(Judgement, ATailIsTakenWhereItIsGoodEnough) {
   }
   // What lies below 4e-5 s_1 must be known as in `strict`.
   StepResult tiny = found_with(above({0.05, 1e-5}), 1e-10);
-  const StepContext situation = with_tail(at(Step::kTail, SpectrumMode::kDefault, true, kP), 1);
+  const StepContext context = with_tail(at(Step::kTail, SpectrumMode::kDefault, true, kP), 1);
   MatrixReport report;
   tiny.tail_errors = {1e-9};
-  EXPECT_EQ(judge(tiny, situation, report).next, Step::kGram64);
+  EXPECT_EQ(judge(tiny, context, report).next, Step::kGram64);
   tiny.tail_errors = {1e-14};
-  EXPECT_EQ(judge(tiny, situation, report).next, std::nullopt);
-  EXPECT_FALSE(is_tail_enough(tiny.sigma, std::vector<double>{1e-9}, situation));
-  EXPECT_TRUE(is_tail_enough(tiny.sigma, tiny.tail_errors, situation));
+  EXPECT_EQ(judge(tiny, context, report).next, std::nullopt);
+  EXPECT_FALSE(is_tail_enough(tiny.sigma, std::vector<double>{1e-9}, context));
+  EXPECT_TRUE(is_tail_enough(tiny.sigma, tiny.tail_errors, context));
 }
 
 TEST(Judgement, TheFirstValuesAndThoseAboveAHundredthArePromisedMore) {
@@ -169,12 +169,12 @@ TEST(Judgement, QrFollowsAtOnceWhereAFloat64GramIsSeenToHoldNoMore) {
 
 TEST(Judgement, QrOfTheLastValuesAnswersForTheOthersAsTheirGramDoes) {
   StepResult found = found_with({20.0, 5.0, 1e-3}, 1e-12);
-  const StepContext situation = at(Step::kQr, SpectrumMode::kDefault, true, 3);
+  const StepContext context = at(Step::kQr, SpectrumMode::kDefault, true, 3);
   MatrixReport report;
-  EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
+  EXPECT_EQ(judge(found, context, report).next, std::nullopt);
   EXPECT_LT(report.sigma_error, 1e-13) << "all its own";
   found.tail_errors = {1e-15};
-  EXPECT_EQ(judge(found, situation, report).next, std::nullopt);
+  EXPECT_EQ(judge(found, context, report).next, std::nullopt);
   EXPECT_GT(report.sigma_error, 1e-11);
 }
 

@@ -197,9 +197,9 @@ TEST(Judgement, FastOfTheLargestValuesAloneIsKeptByTheirOwnBounds) {
 }
 
 TEST(Judgement, AFloat64GramHoldsConditionsUpToTenTimesTheSize) {
-  const auto verdict_of = [](const StepResult& found, const StepContext& situation) {
+  const auto verdict_of = [](const StepResult& found, const StepContext& context) {
     MatrixReport report;
-    return judge(found, situation, report);
+    return judge(found, context, report);
   };
   const StepContext strict = at(Step::kGram64, SpectrumMode::kStrict);
   EXPECT_EQ(verdict_of(found_with({20.0, 1.3}), strict).next, std::nullopt);

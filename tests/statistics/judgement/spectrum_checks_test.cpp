@@ -172,9 +172,9 @@ TEST(SpectrumChecks, EveryModeJudgesThem) {
 }
 
 TEST(SpectrumChecks, ATailDoesNotSaveASpectrumThatIsRefuted) {
-  const StepContext situation = with_tail(at(Step::kTail, SpectrumMode::kDefault, true, 80), 9);
+  const StepContext context = with_tail(at(Step::kTail, SpectrumMode::kDefault, true, 80), 9);
   MatrixReport report;
-  EXPECT_EQ(judge(refuted_finding(80), situation, report).next, Step::kGram64);
+  EXPECT_EQ(judge(refuted_finding(80), context, report).next, Step::kGram64);
 }
 
 TEST(SpectrumChecks, AnEarlyEndIsJudgedByAllThatItTurned) {

@@ -1,6 +1,7 @@
 // The spread of sign flips against arithmetic by hand.
 #include "statistics/null/sign_flip_null.hpp"
 
+#include "backend/backend.hpp"
 #include "statistics/samples/student.hpp"
 #include "statistics/spectrum/metric_table.hpp"
 

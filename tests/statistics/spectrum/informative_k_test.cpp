@@ -1,4 +1,5 @@
 // The k of a summary: by hand for shapes that models have, and its properties for all small ones.
+#include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 
 #include <gtest/gtest.h>

@@ -5,11 +5,13 @@
 // Why not one stage (cuSOLVER's sytrd): half of its arithmetic are products of the trailing matrix
 // with one vector, which read it for every column: 5.7 GB for a float32 matrix of 2048 where this
 // moves 0.4.
-#include "band_factors.hpp"
-#include "band_panel.hpp"
 #include "band_reduction.hpp"
 
 #include "kernels/band/back_transform/band_back_transform.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_factors.hpp"
+#include "kernels/band/band_panel.hpp"
+#include "kernels/band/band_scale.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/device/check.hpp"
 #include <vindex/error.hpp>
@@ -17,6 +19,7 @@
 #include <array>
 
 namespace vindex::kernels {
+
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
@@ -47,8 +50,6 @@ struct WorkspaceShares {
 };
 
 }  // namespace
-
-std::int64_t largest_band_order() { return largest_panel_rows() + kBand; }
 
 template <typename Real>
 BandPlan plan_band_reduction(std::int64_t order, BandRoute route, std::size_t shared_bytes,

@@ -26,10 +26,10 @@ constexpr double kShare = 0.85;
 /// Errors that grow by less than this through float32 stages are not theirs.
 constexpr double kGrowth = 1.25;
 
-/// A situation in which doubt always asks for a step, as without --no-escalate.
-statistics::StepContext with_escalation(statistics::StepContext situation) {
-  situation.escalate = true;
-  return situation;
+/// A context in which doubt always asks for a step, as without --no-escalate.
+statistics::StepContext with_escalation(statistics::StepContext context) {
+  context.escalate = true;
+  return context;
 }
 
 }  // namespace
@@ -85,15 +85,15 @@ StagePrecision choose_stages(const StageTask& task) {
 }
 
 bool may_stand(const statistics::StepResult& found, const statistics::Rounding& before,
-               const statistics::StepContext& situation, bool is_draw) {
-  const statistics::StepContext asked = with_escalation(situation);
+               const statistics::StepContext& context, bool is_draw) {
+  const statistics::StepContext asked = with_escalation(context);
   MatrixReport report;
   const statistics::NextStep verdict =
       is_draw ? statistics::judge_draw(found, asked) : statistics::judge(found, asked, report);
   if (verdict.next) {
     return false;
   }
-  if (is_draw || situation.mode == SpectrumMode::kFast || found.sigma.empty() ||
+  if (is_draw || context.mode == SpectrumMode::kFast || found.sigma.empty() ||
       !(found.sigma.front() > 0.0)) {
     return true;
   }

@@ -51,6 +51,6 @@ StagePrecision choose_stages(const StageTask& task);
 /// them. `before`: the rounding of the same with float64 stages. `is_draw`: of the sign-flip null,
 /// of which only a refuted check counts.
 bool may_stand(const statistics::StepResult& found, const statistics::Rounding& before,
-               const statistics::StepContext& situation, bool is_draw);
+               const statistics::StepContext& context, bool is_draw);
 
 }  // namespace vindex::kernels

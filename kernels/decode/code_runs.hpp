@@ -2,8 +2,7 @@
 // and one look-up of their scale where alignment and group size allow: the formats that the operand
 // kernel reads by itself (OperandSource). Bits are those of the decoders.
 #pragma once
-
-#include "gram_plan.hpp"
+#include "operand_source.hpp"
 
 #include "decode/formats/decode_view.hpp"
 

@@ -2,7 +2,9 @@
 // the reduction, what is behind it in what precision.hpp says.
 #include "two_stage.hpp"
 
-#include "kernels/band/band_reduction.hpp"
+#include "kernels/band/band_batch.hpp"
+#include "kernels/band/band_norm.hpp"
+#include "kernels/band/reduction/band_reduction.hpp"
 #include "kernels/device/range.hpp"
 
 namespace vindex::kernels {
