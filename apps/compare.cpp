@@ -5,7 +5,7 @@
 #include "verbs.hpp"
 
 #include "commands/compare/compare_run.hpp"
-#include "commands/compare/compared.hpp"
+#include "commands/compare/comparison_summary.hpp"
 #include "engine/run/job_runner.hpp"
 
 #include <fmt/format.h>

@@ -8,7 +8,7 @@
 #include "core/text/size_text.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <fmt/format.h>

@@ -5,8 +5,8 @@
 #include "verbs.hpp"
 
 #include "engine/run/job_runner.hpp"
-#include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "report/cells/cells_text.hpp"
+#include "results/reading/results_view.hpp"
 
 #include <fmt/format.h>
 

@@ -2,13 +2,13 @@
 #include "flag_names.hpp"
 #include "verbs.hpp"
 
-#include "commands/compare/compared.hpp"
+#include "commands/compare/comparison_summary.hpp"
 #include "core/text/text_table.hpp"
-#include "report/text/cells_text.hpp"
-#include "report/text/shown_models.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/cells/cells_text.hpp"
+#include "report/spectra/models_view.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "results/parts/run_store.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "results/reading/query.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "results/tables/schema.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

@@ -8,7 +8,7 @@
 #include "commands/trace/output/trace_dump.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "results/reading/results_reader.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 

@@ -3,7 +3,7 @@
 #include "sample_run.hpp"
 
 #include "report/export/export.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "results/reading/results_reader.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>

@@ -2,7 +2,7 @@
 // beyond its columns, and what is shown of it.
 #include "commands/token_tables/activations_cells.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "results/tables/member_columns.hpp"
 #include "results/tables/schema.hpp"
 

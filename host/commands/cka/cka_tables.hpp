@@ -4,7 +4,7 @@
 
 #include "cka_findings.hpp"
 
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 // Owns what a file of `vindex compare` is: its row of the table of kinds, and what it promises
-// beyond its columns. What is shown of it: compared.hpp.
-#include "compare_summary.hpp"
+// beyond its columns. What is shown of it: comparison_summary.hpp.
+#include "pair_summary.hpp"
 #include "pair_cells.hpp"
 
 #include "results/reading/file_checker.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/json/json_document.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "results/tables/bulk_source.hpp"
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "export_formats.hpp"
 
 #include "core/json/json_document.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "statistics/null/finite_sample.hpp"
 #include "statistics/spectrum/metrics.hpp"
 

@@ -6,8 +6,8 @@
 #include "robustness_fixture.hpp"
 
 #include "commands/experts/experts_cells.hpp"
-#include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "report/cells/cells_text.hpp"
+#include "results/reading/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

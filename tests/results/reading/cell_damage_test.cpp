@@ -2,8 +2,8 @@
 // is more than a clear error.
 #include "commands/token_tables/routing_cells.hpp"
 #include "report/export/export.hpp"
-#include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "report/cells/cells_text.hpp"
+#include "results/reading/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"

@@ -2,7 +2,7 @@
 // later versions.
 #include "results/reading/query.hpp"
 
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"

@@ -1,7 +1,7 @@
 // Columns of schema 1.2: theta in every file, what samples say where they were taken; files of
 // earlier minor versions.
 #include "report/export/export.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "results/reading/query.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"

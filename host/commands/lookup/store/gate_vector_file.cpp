@@ -4,7 +4,7 @@
 #include "gate_vector_layout.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "results/tables/member_columns.hpp"
 #include "results/tables/schema.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "results/hdf5/square_array.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 #include "results/tables/member_columns.hpp"
 #include "results/tables/schema.hpp"
 #include "statistics/cka/gram_cka.hpp"

@@ -1,6 +1,6 @@
 // Owns reading a file of pairs as groups of them, and choosing among the groups.
-#include "compare_summary.hpp"
-#include "compared.hpp"
+#include "pair_summary.hpp"
+#include "comparison_summary.hpp"
 #include "group_numbers.hpp"
 
 #include "core/text/nearest_name.hpp"

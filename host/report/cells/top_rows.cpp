@@ -1,5 +1,5 @@
 // Owns choosing rows by a column, with advice where it is unknown.
-#include "cell_names.hpp"
+#include "top_rows.hpp"
 
 #include "core/text/nearest_name.hpp"
 #include "results/tables/schema.hpp"

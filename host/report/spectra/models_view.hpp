@@ -1,7 +1,7 @@
 // Owns several results files side by side: one metric by role for each, beside its null.
 #pragma once
 
-#include "shown_spectra.hpp"
+#include "spectra_view.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Owns resolving a name to a metric or column, with advice where it is unknown.
-#include "shown_metric.hpp"
+#include "viewed_metric.hpp"
 
 #include "core/constants.hpp"
 #include "core/text/nearest_name.hpp"

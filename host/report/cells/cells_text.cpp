@@ -2,7 +2,7 @@
 // be shown.
 #include "cells_text.hpp"
 
-#include "cell_names.hpp"
+#include "top_rows.hpp"
 
 #include "core/text/short_names.hpp"
 #include "core/text/text_table.hpp"

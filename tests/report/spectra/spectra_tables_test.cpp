@@ -1,5 +1,5 @@
 // Groups, experts that stand out, rankings and their texts, on matrices made by hand.
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

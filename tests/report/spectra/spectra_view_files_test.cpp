@@ -1,6 +1,6 @@
 // Reading for `show` of files as they may be found: unfinished, just ending, mixed with parts of
 // another run, hostile, or none of ours.
-#include "read_shown_fixture.hpp"
+#include "spectra_view_fixture.hpp"
 
 #include "results/parts/parts_folder.hpp"
 #include "statistics/spectrum/metrics.hpp"

@@ -1,7 +1,7 @@
 // Owns what the names of metrics and columns on a command line mean in a results file.
 #pragma once
 
-#include "shown_spectra.hpp"
+#include "spectra_view.hpp"
 
 #include "results/tables/value_columns.hpp"
 

@@ -1,5 +1,5 @@
 // Owns the summary of a comparison by groups of pairs, as text and as JSON.
-#include "compared.hpp"
+#include "comparison_summary.hpp"
 
 #include "group_numbers.hpp"
 

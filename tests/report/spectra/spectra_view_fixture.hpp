@@ -2,7 +2,7 @@
 // library's back, and short ways to show it and to see what is refused.
 #pragma once
 
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

@@ -1,7 +1,7 @@
 // What `show --json` says to programs: one document, schema "vindex-show/1", and of rows of cells
 // theirs.
 #include "cells_text.hpp"
-#include "shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 
 #include "core/json/json_document.hpp"
 #include "results/tables/schema.hpp"

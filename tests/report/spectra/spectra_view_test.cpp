@@ -1,5 +1,5 @@
 // Reading for `show`: any metric and k, filters, ranks, columns of later versions, refusals.
-#include "read_shown_fixture.hpp"
+#include "spectra_view_fixture.hpp"
 
 #include "statistics/spectrum/metrics.hpp"
 

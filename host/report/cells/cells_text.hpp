@@ -3,7 +3,7 @@
 // noise gives, as text and as JSON.
 #pragma once
 
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 
 #include <cstddef>
 #include <string>

@@ -1,8 +1,8 @@
 // `vindex show --top N --by COLUMN` of files whose rows are cells: the right rows, with their
 // nulls.
 #include "core/text/text_table.hpp"
-#include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "report/cells/cells_text.hpp"
+#include "results/reading/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include <vindex/error.hpp>
 

@@ -1,5 +1,5 @@
 // Owns reading what `show` shows of files whose rows are cells, finished or still being written.
-#include "shown_cells.hpp"
+#include "results_view.hpp"
 
 #include "results/tables/gathered_rows.hpp"
 #include "results/tables/schema.hpp"

@@ -1,4 +1,4 @@
-#include "compare_summary.hpp"
+#include "pair_summary.hpp"
 
 #include "pair_cells.hpp"
 

@@ -4,8 +4,8 @@
 #include "commands/token_tables/activations_cells.hpp"
 #include "core/text/text_table.hpp"
 #include "report/export/export.hpp"
-#include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "report/cells/cells_text.hpp"
+#include "results/reading/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

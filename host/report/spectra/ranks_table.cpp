@@ -1,5 +1,5 @@
 // What `show` says of an adapter: of what rank its products are.
-#include "shown_spectra.hpp"
+#include "spectra_view.hpp"
 
 #include "core/text/text_table.hpp"
 #include <vindex/error.hpp>

@@ -1,5 +1,5 @@
 // What `show` says to people: tables of numbers with four digits, `-` where there is none.
-#include "shown_spectra.hpp"
+#include "spectra_view.hpp"
 
 #include "core/text/short_names.hpp"
 #include "core/text/text_table.hpp"

@@ -1,5 +1,5 @@
 // Owns gathering roles over layers and files, and tables that fit.
-#include "shown_models.hpp"
+#include "models_view.hpp"
 
 #include "core/files/atomic_file.hpp"
 #include "core/json/json_document.hpp"

@@ -1,6 +1,6 @@
 // Reading a results file for `show`: which rows, which k, which numbers; and which of the shown
 // matrices belong together: groups of equal role and shape, and the members far from the rest.
-#include "shown_metric.hpp"
+#include "viewed_metric.hpp"
 
 #include "commands/spectra/spectra_cells.hpp"
 #include "core/text/nearest_name.hpp"

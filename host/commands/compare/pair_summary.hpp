@@ -1,8 +1,8 @@
 // Owns what `show --top` prints of single pairs of a file of `vindex compare`. What it says of
-// groups of them: compared.hpp.
+// groups of them: comparison_summary.hpp.
 #pragma once
 
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/results_view.hpp"
 
 namespace vindex::commands {
 
