@@ -8,7 +8,8 @@
 #include "core/text/size_text.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
-#include "report/spectra/spectra_view.hpp"
+#include "report/spectra/ranks_table.hpp"
+#include "report/spectra/spectra_tables.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <fmt/format.h>
@@ -124,7 +125,7 @@ void say_few_draws(std::int32_t draws, const Session& session) {
 }
 
 std::string tables_text(const std::string& output, std::size_t width, std::string& backend) {
-  const report::Shown shown = report::read_shown(output, {});
+  const report::SpectraView shown = report::read_spectra_view(output, {});
   backend = shown.backend;
   if (shown.is_adapter) {
     return report::ranks_text(output, {}, width);
@@ -134,7 +135,7 @@ std::string tables_text(const std::string& output, std::size_t width, std::strin
     report::ShowQuery query;
     query.table = table;
     text += fmt::format("/{}/\n", model::table_name(table)) +
-            report::groups_text(report::read_shown(output, query), width, kMaxTableLines);
+            report::groups_text(report::read_spectra_view(output, query), width, kMaxTableLines);
   }
   return text;
 }
@@ -149,7 +150,7 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
       settings, flags.job, session,
       {.noun = "matrices",
        .not_finite = "weights that are not finite; their rows say so and have no metrics",
-       .json = [&] { return report::groups_json(report::read_shown(settings.output, {})); },
+       .json = [&] { return report::groups_json(report::read_spectra_view(settings.output, {})); },
        .text = [&](std::size_t width,
                    std::string& backend) { return tables_text(settings.output, width, backend); }},
       [&](const engine::RunHooks& hooks) { return commands::measure_model(settings, hooks); });

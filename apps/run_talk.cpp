@@ -5,6 +5,7 @@
 #include "verbs.hpp"
 
 #include "engine/run/job_runner.hpp"
+#include "report/cells/cells_json.hpp"
 #include "report/cells/cells_text.hpp"
 #include "results/reading/results_view.hpp"
 
@@ -104,10 +105,10 @@ Ending run_cells(const engine::RunSettings& settings, const JobFlags& flags, con
   return run_job(settings, flags, session,
                  {.noun = results::row_noun(schema),
                   .not_finite = "numbers that are not finite; their rows say so",
-                  .json = [&] { return report::cells_json(results::read_shown_cells(output)); },
+                  .json = [&] { return report::cells_json(results::read_view(output)); },
                   .text =
                       [&](std::size_t width, std::string& /*backend*/) {
-                        return report::cells_text(results::read_shown_cells(output), width) + "\n";
+                        return report::cells_text(results::read_view(output), width) + "\n";
                       },
                   .remark = remark},
                  job);

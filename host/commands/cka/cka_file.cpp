@@ -5,7 +5,7 @@
 #include "cka_tables.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/reading/summary.hpp"
 #include "results/tables/member_columns.hpp"
 #include "results/tables/schema.hpp"
 
@@ -129,10 +129,10 @@ Json cka_members(const CkaFindings& findings) {
   return members;
 }
 
-results::Summary cka_summary(const results::ShownCells& shown) {
+results::Summary cka_summary(const results::ResultsView& shown) {
   const CkaFindings findings = findings_of(shown.beside);
   results::SummaryColumn noise = results::null_column("noise 95 %", 0);
-  noise.value = [columns = cka_scale(shown)](const results::ShownRow& row) {
+  noise.value = [columns = cka_scale(shown)](const results::ViewRow& row) {
     return cka_number(row, "null_q95", columns, row.cells[cka_cell("best_layer_b")]);
   };
   return {.columns = {results::count_column("best in B", cka_cell("best_layer_b")),

@@ -1,12 +1,10 @@
-// Owns reading a file of pairs as groups of them, and choosing among the groups.
-#include "pair_summary.hpp"
 #include "comparison_summary.hpp"
+
 #include "group_numbers.hpp"
+#include "pair_summary.hpp"
 
 #include "core/text/nearest_name.hpp"
-#include "results/parts/output_path.hpp"
-#include "results/tables/gathered_rows.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/first_rows.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
@@ -18,35 +16,36 @@
 #include <map>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 namespace vindex::commands {
 
 namespace {
 
-std::string name_of_row(const results::StoredRow& row) {
+std::string name_of_row(const results::ViewRow& row) {
   return row.slice < 0 ? row.tensor : fmt::format("{}[{}]", row.tensor, row.slice);
 }
 
 /// Compared, and not everywhere equal.
-bool is_changed(const results::StoredRow& row) {
-  return row.status == MatrixStatus::kMeasured && row.cell(pair_cell("max_abs_difference")) > 0.0;
+bool is_changed(const results::ViewRow& row) {
+  return row.is_measured() && row.cells[pair_cell("max_abs_difference")] > 0.0;
 }
 
-using PairRows = std::vector<const results::StoredRow*>;
+using PairRows = std::vector<const results::ViewRow*>;
 /// Pairs whose errors can be expected to be alike: block, role, how both sides are stored.
 using Kind = std::tuple<model::Block, std::string, std::string, std::string>;
-Kind kind_of(const results::StoredRow& row) {
+Kind kind_of(const results::ViewRow& row) {
   return {row.block, row.role, row.encoding, row.other_encoding};
 }
 /// The median error of every kind.
 using KindErrors = std::map<Kind, double>;
 
-KindErrors errors_by_kind(const PairRows& rows) {
+KindErrors errors_by_kind(const std::vector<results::ViewRow>& rows) {
   std::map<Kind, std::vector<double>> values;
-  for (const results::StoredRow* row : rows) {
-    const double error = row->cell(pair_cell("relative_error"));
-    if (row->status == MatrixStatus::kMeasured && !std::isnan(error)) {
-      values[kind_of(*row)].push_back(error);
+  for (const results::ViewRow& row : rows) {
+    const double error = row.cells[pair_cell("relative_error")];
+    if (row.is_measured() && !std::isnan(error)) {
+      values[kind_of(row)].push_back(error);
     }
   }
   KindErrors errors;
@@ -57,29 +56,28 @@ KindErrors errors_by_kind(const PairRows& rows) {
 }
 
 /// `which`, a cell or one of those that are none.
-double pair_number(const results::StoredRow& row, std::size_t which, const KindErrors& errors) {
+double pair_number(const results::ViewRow& row, std::size_t which, const KindErrors& errors) {
   if (which == kShortSide) {
-    return std::isnan(row.cell(pair_cell("delta_numerical_rank")))
+    return std::isnan(row.cells[pair_cell("delta_numerical_rank")])
                ? std::nan("")
                : static_cast<double>(row.shorter());
   }
   if (which == kUnrelated) {
-    return unrelated_error(row.cell(pair_cell("norm_a")), row.cell(pair_cell("norm_b")));
+    return unrelated_error(row.cells[pair_cell("norm_a")], row.cells[pair_cell("norm_b")]);
   }
   if (which == kOverItsKind) {
     const auto usual = errors.find(kind_of(row));
     return usual == errors.end() || !(usual->second > 0.0)
                ? std::nan("")
-               : row.cell(pair_cell("relative_error")) / usual->second;
+               : row.cells[pair_cell("relative_error")] / usual->second;
   }
-  return row.cell(which);
+  return row.cells[which];
 }
 
 double number_over(const PairRows& rows, const GroupNumber& number, const KindErrors& errors) {
   std::vector<double> values;
-  for (const results::StoredRow* row : rows) {
-    if (row->status != MatrixStatus::kMeasured ||
-        (number.over == GroupOver::kChanged && !is_changed(*row))) {
+  for (const results::ViewRow* row : rows) {
+    if (!row->is_measured() || (number.over == GroupOver::kChanged && !is_changed(*row))) {
       continue;
     }
     const double value = pair_number(*row, number.cell, errors);
@@ -90,11 +88,11 @@ double number_over(const PairRows& rows, const GroupNumber& number, const KindEr
   return statistics::quantile(values, number.quantile);
 }
 
-ComparedGroup group_of(const PairRows& rows, const KindErrors& errors) {
-  ComparedGroup group;
+PairGroup group_of(const PairRows& rows, const KindErrors& errors) {
+  PairGroup group;
   group.layer = rows.front()->layer;
-  group.encoding_a = printable(rows.front()->encoding);
-  group.encoding_b = printable(rows.front()->other_encoding);
+  group.encoding_a = rows.front()->encoding;
+  group.encoding_b = rows.front()->other_encoding;
   group.block = rows.front()->block;
   group.role = rows.front()->role;
   group.pairs = static_cast<std::int64_t>(rows.size());
@@ -102,77 +100,70 @@ ComparedGroup group_of(const PairRows& rows, const KindErrors& errors) {
     group.numbers.push_back(number_over(rows, number, errors));
   }
   const double most = group.numbers[group_number("relative_error_most")];
-  for (const results::StoredRow* row : rows) {
-    if (row->status != MatrixStatus::kMeasured) {
+  for (const results::ViewRow* row : rows) {
+    if (!row->is_measured()) {
       continue;
     }
     ++group.compared;
     group.changed += is_changed(*row) ? 1 : 0;
-    group.same_bits += row->cell(pair_cell("same_bits")) == 1.0 ? 1 : 0;
-    if (group.worst.empty() && row->cell(pair_cell("relative_error")) == most) {
+    group.same_bits += row->cells[pair_cell("same_bits")] == 1.0 ? 1 : 0;
+    if (group.worst.empty() && row->cells[pair_cell("relative_error")] == most) {
       group.worst = name_of_row(*row);
     }
   }
   return group;
 }
 
-Compared compared_now(const std::string& path, const model::Selection& selection, bool by_layer) {
-  const results::RunFiles run = results::list_run(path);
-  results::GatheredRows gathered;
-  results::gather_run(path, run, gathered, results::FileSchema::kCompare);
-  Compared compared;
-  compared.path = path;
-  const results::FileDescription description =
-      results::ResultsReader(results::describing_file(path, run), results::FileSchema::kCompare)
-          .description();
-  compared.model_a = description.model;
-  compared.model_b = description.other_model;
-  compared.backend = description.backend;
-  const results::TableLayout layout =
-      results::table_layout(description, model::ResultTable::kMatrix);
-  compared.delta = layout.has(kDeltaColumns);
-  compared.subspace = static_cast<std::int64_t>(layout.chosen);
-  for (const results::UnpairedMatrix& matrix : description.unpaired) {
-    ++(matrix.side == "a" ? compared.unpaired_a : compared.unpaired_b);
+/// Of the matrices in no pair those of either side: column `side` of /unpaired/.
+void count_unpaired(const results::SideTables& beside, ComparisonSummary& compared) {
+  for (const results::SideTable& table : beside.tables) {
+    for (const results::SideColumn& column : table.columns) {
+      if (column.name == "side") {
+        for (const std::string& side : std::get<std::vector<std::string>>(column.values)) {
+          ++(side == "a" ? compared.unpaired_a : compared.unpaired_b);
+        }
+      }
+    }
   }
-  const std::vector<const results::StoredRow*> rows = gathered.sorted();
-  const results::StatusCounts counts = results::count_statuses(rows);
-  compared.pairs = counts.total;
-  compared.compared = counts.measured;
-  compared.state = results::state_of(run, rows);
+}
+
+}  // namespace
+
+ComparisonSummary read_comparison(const std::string& path, const model::Selection& selection,
+                                  bool by_layer) {
+  const results::ResultsView view = results::read_view(path, {}, results::FileSchema::kCompare);
+  ComparisonSummary compared;
+  static_cast<results::ViewHead&>(compared) = view;
+  compared.delta = std::find(view.optional_columns.begin(), view.optional_columns.end(),
+                             kDeltaColumns) != view.optional_columns.end();
+  compared.subspace = static_cast<std::int64_t>(view.chosen);
+  count_unpaired(view.beside, compared);
   compared.by_layer = by_layer;
   // Of layers the place of the layer is the first, of roles those of block and role.
   std::map<
       std::tuple<std::int32_t, model::Block, std::int32_t, std::string, std::string, std::string>,
       PairRows>
       groups;
-  for (const results::StoredRow* row : rows) {
-    if (!model::wants(selection, row->layer, row->block, row->role)) {
+  for (const results::ViewRow& row : view.rows) {
+    if (!model::wants(selection, row.layer, row.block, row.role)) {
       continue;
     }
-    const auto place = by_layer ? std::tuple(row->layer, model::Block{}, 0, std::string())
-                                : std::tuple(0, row->block, model::role_rank(row->role), row->role);
-    groups[std::tuple_cat(place, std::tuple(row->encoding, row->other_encoding))].push_back(row);
+    const auto place = by_layer ? std::tuple(row.layer, model::Block{}, 0, std::string())
+                                : std::tuple(0, row.block, model::role_rank(row.role), row.role);
+    groups[std::tuple_cat(place, std::tuple(row.encoding, row.other_encoding))].push_back(&row);
   }
-  if (groups.empty() && !rows.empty()) {
+  if (groups.empty() && !view.rows.empty()) {
     throw UsageError("E-SELECTION",
                      printable(path) + ": no pair is of these layers, blocks and roles");
   }
-  const KindErrors errors = errors_by_kind(rows);
+  const KindErrors errors = errors_by_kind(view.rows);
   for (const auto& [key, members] : groups) {
     compared.groups.push_back(group_of(members, errors));
   }
   return compared;
 }
 
-}  // namespace
-
-Compared read_compared(const std::string& path, const model::Selection& selection, bool by_layer) {
-  return results::read_while_it_stays(path,
-                                      [&] { return compared_now(path, selection, by_layer); });
-}
-
-void keep_top_groups(Compared& compared, std::size_t count, const std::string& by,
+void keep_top_groups(ComparisonSummary& compared, std::size_t count, const std::string& by,
                      bool is_ascending) {
   const std::string wanted = by.empty() ? "relative_error_over_kind" : by;
   std::vector<std::string> names;
@@ -186,15 +177,9 @@ void keep_top_groups(Compared& compared, std::size_t count, const std::string& b
         "E-COLUMN", fmt::format("'{}' is no number of a layer; {}{}there are {}", printable(wanted),
                                 guess, guess.empty() ? "" : " ", fmt::join(names, " ")));
   }
-  const auto number = [which = static_cast<std::size_t>(found - names.begin())](
-                          const ComparedGroup& group) { return group.numbers[which]; };
-  std::erase_if(compared.groups,
-                [&](const ComparedGroup& group) { return std::isnan(number(group)); });
-  std::stable_sort(compared.groups.begin(), compared.groups.end(),
-                   [&](const ComparedGroup& a, const ComparedGroup& b) {
-                     return is_ascending ? number(a) < number(b) : number(a) > number(b);
-                   });
-  compared.groups.resize(std::min(compared.groups.size(), count));
+  results::keep_first(compared.groups, count, is_ascending,
+                      [which = static_cast<std::size_t>(found - names.begin())](
+                          const PairGroup& group) { return group.numbers[which]; });
 }
 
 }  // namespace vindex::commands

@@ -1,17 +1,16 @@
-// Owns the summary of a comparison by groups of pairs, as text and as JSON.
-#include "comparison_summary.hpp"
+#include "comparison_tables.hpp"
 
 #include "group_numbers.hpp"
 
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
+#include "results/reading/table_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 namespace vindex::commands {
 
@@ -32,74 +31,50 @@ std::string share_text(double value) { return text_of("{:.4f}", value); }
 constexpr TextColumn kNumberColumn{.right = true};
 constexpr TextColumn kCloseColumn{.right = true, .is_close = true};
 
-struct CountColumn {
-  const char* heading;
-  std::int64_t ComparedGroup::*count;
-  TextColumn layout = kNumberColumn;
-};
-struct NumberColumn {
-  const char* heading;
-  std::size_t number;
-  std::string (*text)(double);
-  TextColumn layout;
-};
+using GroupRef = const PairGroup&;
 
-std::string groups_table(const Compared& compared, std::initializer_list<CountColumn> counts,
-                         std::initializer_list<NumberColumn> numbers, std::size_t width) {
-  std::vector<std::vector<std::string>> cells = {{}};
-  std::vector<TextColumn> layout;
-  const auto column = [&](const char* heading, TextColumn how) {
-    cells.front().emplace_back(heading);
-    layout.push_back(how);
-  };
-  if (compared.by_layer) {
-    column("layer", kNumberColumn);
-  } else {
-    column("block", {.min_width = 9, .keep = Keep::kStart, .is_close = true});
-    column("role", {.min_width = 8});
-  }
-  column("A", {});
-  column("B", {.is_close = true});
-  for (const CountColumn& count : counts) {
-    column(count.heading, count.layout);
-  }
-  for (const NumberColumn& number : numbers) {
-    column(number.heading, number.layout);
-  }
-  for (const ComparedGroup& group : compared.groups) {
-    std::vector<std::string>& line = cells.emplace_back();
-    if (compared.by_layer) {
-      line.push_back(group.layer < 0 ? "-" : std::to_string(group.layer));
+/// A table of groups with the columns that say which each is.
+class GroupsTable : public results::TableView<PairGroup> {
+ public:
+  explicit GroupsTable(bool by_layer) {
+    if (by_layer) {
+      printed("layer", kNumberColumn,
+              [](GroupRef group) { return group.layer < 0 ? "-" : std::to_string(group.layer); });
     } else {
-      line = {std::string(model::block_name(group.block)), group.role};
+      printed("block", {.min_width = 9, .keep = Keep::kStart, .is_close = true},
+              [](GroupRef group) { return std::string(model::block_name(group.block)); });
+      printed("role", {.min_width = 8}, [](GroupRef group) { return group.role; });
     }
-    line.push_back(group.encoding_a);
-    line.push_back(group.encoding_b);
-    for (const CountColumn& count : counts) {
-      line.push_back(std::to_string(group.*(count.count)));
-    }
-    for (const NumberColumn& number : numbers) {
-      line.push_back(number.text(group.numbers[number.number]));
-    }
+    printed("A", {}, [](GroupRef group) { return group.encoding_a; });
+    printed("B", {.is_close = true}, [](GroupRef group) { return group.encoding_b; });
   }
-  return table_text(cells, layout, width);
-}
+  GroupsTable& count(const char* heading, std::int64_t PairGroup::*count,
+                     TextColumn layout = kNumberColumn) {
+    printed(heading, layout, [count](GroupRef group) { return std::to_string(group.*count); });
+    return *this;
+  }
+  GroupsTable& number(const char* heading, std::size_t number, std::string (*print)(double),
+                      TextColumn layout) {
+    printed(heading, layout, [=](GroupRef group) { return print(group.numbers[number]); });
+    return *this;
+  }
+};
 
 /// What rank the changes have.
-std::string delta_text(const Compared& compared, std::size_t width) {
+std::string delta_text(const ComparisonSummary& compared, std::size_t width) {
   constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
   return "B - A\n" +
-         groups_table(
-             compared, {{"changed", &ComparedGroup::changed}},
-             {{"rank", group_number("delta_numerical_rank"), count_text, kNumberColumn},
-              {"noise", group_number("delta_numerical_rank_null"), count_text, kCloseColumn},
-              {"gd", group_number("delta_rank_gd"), count_text, kCloseColumn},
-              {"edge", group_number("delta_rank_edge"), count_text, kCloseColumn},
-              {"eff.rank", group_number("delta_effective_rank"), rank_text, kNumberColumn},
-              {"noise", group_number("delta_effective_rank_null"), rank_text, kCloseColumn},
-              {"stable", group_number("delta_stable_rank"), rank_text, kFirstDropped},
-              {"noise", group_number("delta_stable_rank_null"), rank_text, kFirstDropped}},
-             width) +
+         GroupsTable(compared.by_layer)
+             .count("changed", &PairGroup::changed)
+             .number("rank", group_number("delta_numerical_rank"), count_text, kNumberColumn)
+             .number("noise", group_number("delta_numerical_rank_null"), count_text, kCloseColumn)
+             .number("gd", group_number("delta_rank_gd"), count_text, kCloseColumn)
+             .number("edge", group_number("delta_rank_edge"), count_text, kCloseColumn)
+             .number("eff.rank", group_number("delta_effective_rank"), rank_text, kNumberColumn)
+             .number("noise", group_number("delta_effective_rank_null"), rank_text, kCloseColumn)
+             .number("stable", group_number("delta_stable_rank"), rank_text, kFirstDropped)
+             .number("noise", group_number("delta_stable_rank_null"), rank_text, kFirstDropped)
+             .text(compared.groups, width) +
          wrapped_text(
              "medians over the changed pairs: rank, of what is above rounding; gd, edge: singular "
              "values above the optimal threshold and above the noise's edge (0 and 0.2 of noise); "
@@ -109,39 +84,38 @@ std::string delta_text(const Compared& compared, std::size_t width) {
 }
 
 /// How near the strongest directions are.
-std::string overlap_text(const Compared& compared, std::size_t width) {
+std::string overlap_text(const ComparisonSummary& compared, std::size_t width) {
   return fmt::format("overlap of the top {} directions\n", compared.subspace) +
-         groups_table(compared, {{"pairs", &ComparedGroup::pairs}},
-                      {{"right", group_number("overlap_right"), share_text, kNumberColumn},
-                       {"noise", group_number("overlap_right_null"), share_text, kCloseColumn},
-                       {"left", group_number("overlap_left"), share_text, kCloseColumn},
-                       {"noise", group_number("overlap_left_null"), share_text, kCloseColumn}},
-                      width);
+         GroupsTable(compared.by_layer)
+             .count("pairs", &PairGroup::pairs)
+             .number("right", group_number("overlap_right"), share_text, kNumberColumn)
+             .number("noise", group_number("overlap_right_null"), share_text, kCloseColumn)
+             .number("left", group_number("overlap_left"), share_text, kCloseColumn)
+             .number("noise", group_number("overlap_left_null"), share_text, kCloseColumn)
+             .text(compared.groups, width);
 }
 
 }  // namespace
 
-std::string compared_text(const Compared& compared, std::size_t width) {
+std::string comparison_text(const ComparisonSummary& compared, std::size_t width) {
   constexpr std::size_t kMost = group_number("relative_error_most");
   // The cosine says less than the error, and goes with its null where there is no room.
   constexpr TextColumn kSecondDropped{.right = true, .is_close = true, .dropped_as = 2};
   constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
-  const NumberColumn over_kind{"/ kind", group_number("relative_error_over_kind"), share_text,
-                               kCloseColumn};
-  const std::initializer_list<CountColumn> counts = {
-      {"pairs", &ComparedGroup::pairs}, {"same", &ComparedGroup::same_bits, kFirstDropped}};
-  const NumberColumn error{"error", group_number("relative_error_median"), error_text,
-                           kNumberColumn};
-  const NumberColumn most{"most", kMost, error_text, kCloseColumn};
-  const NumberColumn noise{"noise", group_number("relative_error_null"), error_text, kCloseColumn};
-  const NumberColumn cosine{"cosine", group_number("cosine_median"), cosine_text, kSecondDropped};
-  const NumberColumn least{"least", group_number("cosine_least"), cosine_text, kSecondDropped};
-  const NumberColumn spread{"+-noise", group_number("cosine_null_sd"), error_text, kSecondDropped};
+  GroupsTable table(compared.by_layer);
+  table.count("pairs", &PairGroup::pairs)
+      .count("same", &PairGroup::same_bits, kFirstDropped)
+      .number("error", group_number("relative_error_median"), error_text, kNumberColumn)
+      .number("most", kMost, error_text, kCloseColumn)
+      .number("noise", group_number("relative_error_null"), error_text, kCloseColumn);
+  if (compared.by_layer) {
+    table.number("/ kind", group_number("relative_error_over_kind"), share_text, kCloseColumn);
+  }
   std::string text =
-      compared.by_layer
-          ? groups_table(compared, counts, {error, most, noise, over_kind, cosine, least, spread},
-                         width)
-          : groups_table(compared, counts, {error, most, noise, cosine, least, spread}, width);
+      table.number("cosine", group_number("cosine_median"), cosine_text, kSecondDropped)
+          .number("least", group_number("cosine_least"), cosine_text, kSecondDropped)
+          .number("+-noise", group_number("cosine_null_sd"), error_text, kSecondDropped)
+          .text(compared.groups, width);
   std::string legend =
       "error: norm(B - A) / norm(A), median; most: the largest; noise: of unrelated weights of "
       "these norms";
@@ -156,12 +130,12 @@ std::string compared_text(const Compared& compared, std::size_t width) {
           "; cosine: median; least: the smallest; +-noise: of unrelated weights around 0");
   explain("same", "; same: equal bit for bit");
   text += wrapped_text(legend, width, 2) + "\n";
-  const auto largest = [](const ComparedGroup& group) {
+  const auto largest = [](const PairGroup& group) {
     return std::isnan(group.numbers[kMost]) ? -1.0 : group.numbers[kMost];
   };
   const auto worst = std::max_element(
       compared.groups.begin(), compared.groups.end(),
-      [&](const ComparedGroup& a, const ComparedGroup& b) { return largest(a) < largest(b); });
+      [&](const PairGroup& a, const PairGroup& b) { return largest(a) < largest(b); });
   if (worst != compared.groups.end() && largest(*worst) > 0.0) {
     text += wrapped_text(
                 fmt::format("farthest: {}, error {}", worst->worst, error_text(largest(*worst))),
@@ -183,9 +157,9 @@ std::string compared_text(const Compared& compared, std::size_t width) {
   return text;
 }
 
-std::string compared_json(const Compared& compared) {
+std::string comparison_json(const ComparisonSummary& compared) {
   Json groups = Json::array();
-  for (const ComparedGroup& group : compared.groups) {
+  for (const PairGroup& group : compared.groups) {
     groups.push_back(compared.by_layer
                          ? Json{{"layer", group.layer}}
                          : Json{{"block", model::block_name(group.block)}, {"role", group.role}});
@@ -213,11 +187,11 @@ std::string compared_json(const Compared& compared) {
   return Json{{"schema", "vindex-compare-summary/1"},
               {"file", printable(compared.path)},
               {"state", compared.state},
-              {"model_a", compared.model_a},
-              {"model_b", compared.model_b},
+              {"model_a", compared.model},
+              {"model_b", compared.other_model},
               {"backend", compared.backend},
-              {"pairs", compared.pairs},
-              {"compared", compared.compared},
+              {"pairs", compared.rows_total},
+              {"compared", compared.rows_measured},
               {"unpaired_a", compared.unpaired_a},
               {"unpaired_b", compared.unpaired_b},
               {"delta", compared.delta},

@@ -17,7 +17,7 @@ using results::null_column;
 using results::number_column;
 
 results::SummaryColumn text_column(std::string heading,
-                                   std::function<std::string(const results::ShownRow&)> text) {
+                                   std::function<std::string(const results::ViewRow&)> text) {
   results::SummaryColumn column;
   column.heading = std::move(heading);
   column.text = std::move(text);
@@ -31,15 +31,15 @@ double unrelated_error(double norm_a, double norm_b) {
   return norm_a > 0.0 ? std::sqrt(1.0 + share * share) : std::nan("");
 }
 
-results::Summary compare_summary(const results::ShownCells& /*shown*/) {
+results::Summary pair_summary(const results::ResultsView& /*shown*/) {
   results::SummaryColumn unrelated = null_column("noise", pair_cell("norm_a"));
-  unrelated.value = [](const results::ShownRow& row) {
+  unrelated.value = [](const results::ViewRow& row) {
     return unrelated_error(row.cells[pair_cell("norm_a")], row.cells[pair_cell("norm_b")]);
   };
   unrelated.cell = results::kAfterPrevious;
   // Cosines near 1 say something in their last digits.
   results::SummaryColumn cosine = number_column("cosine", pair_cell("cosine"), 6);
-  cosine.text = [](const results::ShownRow& row) {
+  cosine.text = [](const results::ViewRow& row) {
     const double value = row.cells[pair_cell("cosine")];
     return std::isnan(value) ? "-" : fmt::format("{:.6f}", value);
   };

@@ -2,11 +2,11 @@
 // groups of them: comparison_summary.hpp.
 #pragma once
 
-#include "results/reading/results_view.hpp"
+#include "results/reading/summary.hpp"
 
 namespace vindex::commands {
 
-results::Summary compare_summary(const results::ShownCells& shown);
+results::Summary pair_summary(const results::ResultsView& shown);
 
 /// Relative error of unrelated weights of these norms, whose inner product is 0 on average:
 /// sqrt(1 + (norm_b / norm_a)^2). NaN where A is zero.

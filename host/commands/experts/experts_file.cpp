@@ -5,7 +5,7 @@
 
 #include "results/hdf5/square_array.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/reading/summary.hpp"
 #include "results/tables/member_columns.hpp"
 #include "results/tables/schema.hpp"
 
@@ -43,7 +43,7 @@ void check_experts_file(results::FileChecker& checker) {
   results::check_rows(checker, check_experts);
 }
 
-results::Summary experts_summary(const results::ShownCells& shown) {
+results::Summary experts_summary(const results::ResultsView& shown) {
   const OutlyingExperts found = outlying_experts(shown);
   return {.columns = {results::count_column("E", experts_cell("experts")),
                       results::number_column("cosine", experts_cell("cosine_mean")),

@@ -3,7 +3,7 @@
 #include "commands/token_tables/routing_cells.hpp"
 #include "results/hdf5/square_array.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/reading/summary.hpp"
 #include "results/tables/member_columns.hpp"
 #include "results/tables/schema.hpp"
 
@@ -44,11 +44,11 @@ void check_routing_file(results::FileChecker& checker) {
   results::check_rows(checker, check_routing);
 }
 
-results::Summary routing_summary(const results::ShownCells&) {
+results::Summary routing_summary(const results::ResultsView&) {
   return {
       .columns = {{.heading = "E",
                    .value =
-                       [](const results::ShownRow& row) { return static_cast<double>(row.cols); },
+                       [](const results::ViewRow& row) { return static_cast<double>(row.cols); },
                    .is_count = true},
                   results::count_column("k", routing_cell("top_k")),
                   results::number_column("load cv", routing_cell("load_cv")),

@@ -1,8 +1,7 @@
-// Owns choosing rows by a column, with advice where it is unknown.
 #include "top_rows.hpp"
 
 #include "core/text/nearest_name.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/first_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -18,17 +17,10 @@ namespace vindex::report {
 
 namespace {
 
-std::vector<NamedCell> named_cells(const results::ShownCells& shown) {
-  std::vector<NamedCell> cells;
-  const results::CellTable& table = *results::schema_of(shown.schema).cells;
-  std::size_t place = 0;
-  for (const results::CellColumn& cell : table.cells) {
-    const std::size_t count = results::cell_count(cell, shown.chosen);
-    if (count == 1 && results::is_present(cell, shown.optional_columns)) {
-      cells.push_back({std::string(cell.name), place, cell.integer});
-    }
-    place += count;
-  }
+/// Those that are one number of a row.
+std::vector<PresentCell> single_cells(const results::ResultsView& view) {
+  std::vector<PresentCell> cells = present_cells(view);
+  std::erase_if(cells, [](const PresentCell& cell) { return cell.count != 1; });
   return cells;
 }
 
@@ -52,16 +44,16 @@ std::string stem_of(const std::string& name) {
   return name;
 }
 
-using RowNumber = std::function<double(const results::ShownRow&)>;
+using RowNumber = std::function<double(const results::ViewRow&)>;
 
-RowNumber number_named(const results::ShownCells& shown, const std::string& name) {
-  const std::vector<NamedCell> cells = named_cells(shown);
+RowNumber number_named(const results::ResultsView& view, const std::string& name) {
+  const std::vector<PresentCell> cells = single_cells(view);
   const auto place_of = [&](const std::string& wanted) {
     return std::find_if(cells.begin(), cells.end(),
-                        [&](const NamedCell& cell) { return cell.name == wanted; });
+                        [&](const PresentCell& cell) { return cell.name == wanted; });
   };
   if (const auto cell = place_of(name); cell != cells.end()) {
-    return [place = cell->place](const results::ShownRow& row) { return row.cells[place]; };
+    return [place = cell->place](const results::ViewRow& row) { return row.cells[place]; };
   }
   for (const std::string_view suffix : {"_ratio", "_difference"}) {
     if (!name.ends_with(suffix)) {
@@ -72,13 +64,13 @@ RowNumber number_named(const results::ShownCells& shown, const std::string& name
     const auto null = place_of(base + "_null");
     if (value != cells.end() && null != cells.end()) {
       return [value = value->place, null = null->place,
-              is_ratio = suffix == "_ratio"](const results::ShownRow& row) {
+              is_ratio = suffix == "_ratio"](const results::ViewRow& row) {
         return is_ratio ? row.cells[value] / row.cells[null] : row.cells[value] - row.cells[null];
       };
     }
   }
   std::vector<std::string> names;
-  for (const NamedCell& cell : cells) {
+  for (const PresentCell& cell : cells) {
     names.push_back(cell.name);
   }
   const std::string guess = did_you_mean(name, names);
@@ -91,10 +83,10 @@ RowNumber number_named(const results::ShownCells& shown, const std::string& name
 
 }  // namespace
 
-std::vector<NamedCell> cells_beside(const results::ShownCells& shown, const std::string& name) {
-  const std::vector<NamedCell> cells = named_cells(shown);
-  std::vector<NamedCell> out;
-  for (const NamedCell& cell : cells) {
+std::vector<PresentCell> cells_beside(const results::ResultsView& view, const std::string& name) {
+  const std::vector<PresentCell> cells = single_cells(view);
+  std::vector<PresentCell> out;
+  for (const PresentCell& cell : cells) {
     if (cell.name == name) {
       out.insert(out.begin(), cell);
     } else if (is_null_of(cell.name, name) ||
@@ -102,22 +94,15 @@ std::vector<NamedCell> cells_beside(const results::ShownCells& shown, const std:
       out.push_back(cell);
     }
   }
-  return !out.empty() && out.front().name == name ? out : std::vector<NamedCell>();
+  return !out.empty() && out.front().name == name ? out : std::vector<PresentCell>();
 }
 
-void keep_top(results::ShownCells& shown, TopRows& top) {
+void keep_top(results::ResultsView& view, TopRows& top) {
   if (top.by.empty()) {
-    top.by = summary_of(shown).top_by;
+    top.by = summary_of(view).top_by;
   }
-  const RowNumber number = number_named(shown, top.by);
-  std::erase_if(shown.rows, [&](const results::ShownRow& row) {
-    return row.status != "measured" || std::isnan(number(row));
-  });
-  std::stable_sort(shown.rows.begin(), shown.rows.end(),
-                   [&](const results::ShownRow& a, const results::ShownRow& b) {
-                     return top.is_ascending ? number(a) < number(b) : number(a) > number(b);
-                   });
-  shown.rows.resize(std::min(shown.rows.size(), top.count));
+  std::erase_if(view.rows, [](const results::ViewRow& row) { return !row.is_measured(); });
+  results::keep_first(view.rows, top.count, top.is_ascending, number_named(view, top.by));
 }
 
 }  // namespace vindex::report

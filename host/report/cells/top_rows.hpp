@@ -1,7 +1,8 @@
-// Owns what the names of columns on a command line mean in a file whose rows are cells.
+// Owns which rows `show --top` shows, and what the names of columns on a command line mean in a
+// file whose rows are cells.
 #pragma once
 
-#include "cells_text.hpp"
+#include "cell_columns.hpp"
 
 #include <cstddef>
 #include <string>
@@ -9,15 +10,19 @@
 
 namespace vindex::report {
 
-/// A column that is one number of a row.
-struct NamedCell {
-  std::string name;
-  std::size_t place = 0;  ///< in ShownRow::cells
-  bool is_count = false;
+/// The rows that `show --top` asks for.
+struct TopRows {
+  std::size_t count = 0;  ///< 0: all rows, in the file's order
+  std::string by = {};    ///< a column of the file, NAME_ratio or NAME_difference to NAME_null
+  bool is_ascending = false;
 };
 
+/// Leaves the measured rows of `view` that `top` names, largest first; `by` becomes the column that
+/// was taken. What has no number there is left out. Errors: UsageError E-COLUMN.
+void keep_top(results::ResultsView& view, TopRows& top);
+
 /// Column `name`, and behind it what noise gives for it, or its deviation, as far as the file has
-/// them. Empty where the file has no such column.
-std::vector<NamedCell> cells_beside(const results::ShownCells& shown, const std::string& name);
+/// them: columns of one number. Empty where the file has no such column.
+std::vector<PresentCell> cells_beside(const results::ResultsView& view, const std::string& name);
 
 }  // namespace vindex::report

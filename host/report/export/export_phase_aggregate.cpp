@@ -1,6 +1,6 @@
 // Owns phase1_moe_svd_agg.json: C1 to C5 of the published cards, each with the file that it was
 // measured from, or null and the reason. Nothing is filled from a configuration.
-#include "export_phase.hpp"
+#include "export_phase_aggregate.hpp"
 
 #include "commands/cka/cka_cells.hpp"
 #include "commands/cka/cka_findings.hpp"
@@ -27,17 +27,17 @@ Json spread(const std::vector<double>& values) {
           {"max", Json(statistics::quantile(values, 1.0))}};
 }
 
-Json source_of(const results::ShownCells& shown) {
+Json source_of(const results::ResultsView& shown) {
   return {{"file", printable(shown.path)},
           {"verb", results::writing_verb(shown.schema)},
           {"input", shown.model}};
 }
 
 /// Of the rows of `shown` the numbers that are there.
-std::vector<double> present(const results::ShownCells& shown,
-                            const std::function<double(const results::ShownRow&)>& value) {
+std::vector<double> present(const results::ResultsView& shown,
+                            const std::function<double(const results::ViewRow&)>& value) {
   std::vector<double> values;
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : shown.rows) {
     const double number = value(row);
     if (!std::isnan(number)) {
       values.push_back(number);
@@ -47,10 +47,10 @@ std::vector<double> present(const results::ShownCells& shown,
 }
 
 /// MLP activations; what is dumped of the residual stream has statistics too.
-bool is_mlp(const results::ShownRow& row) { return row.role == "mlp"; }
+bool is_mlp(const results::ViewRow& row) { return row.role == "mlp"; }
 
-std::vector<double> all_cells(const results::ShownCells& shown, std::size_t cell) {
-  return present(shown, [&](const results::ShownRow& row) { return row.cells[cell]; });
+std::vector<double> all_cells(const results::ResultsView& shown, std::size_t cell) {
+  return present(shown, [&](const results::ViewRow& row) { return row.cells[cell]; });
 }
 
 /// An entry, or null and its reason among `missing`.
@@ -59,7 +59,7 @@ struct Entry {
   std::string reason = {};
 };
 
-Entry sparsity(const results::ShownCells& shown) {
+Entry sparsity(const results::ResultsView& shown) {
   const auto scale = shown.scales.find("threshold");
   if (scale == shown.scales.end()) {
     return {.reason = "the file has no thresholds"};
@@ -68,7 +68,7 @@ Entry sparsity(const results::ShownCells& shown) {
   std::size_t layers = 0;
   for (std::size_t i = 0; i < scale->second.doubles.size(); ++i) {
     const auto column = [&](std::size_t array) {
-      return present(shown, [&](const results::ShownRow& row) {
+      return present(shown, [&](const results::ViewRow& row) {
         return is_mlp(row) && i < row.arrays[array].size() ? row.arrays[array][i] : std::nan("");
       });
     };
@@ -92,7 +92,7 @@ Entry sparsity(const results::ShownCells& shown) {
                     {"null_of", "products of independent Gaussians"}}};
 }
 
-Entry concentration(const results::ShownCells& shown) {
+Entry concentration(const results::ResultsView& shown) {
   const std::vector<double> mass = all_cells(shown, engine::activations_cell("top8_mass"));
   if (mass.empty()) {
     return {.reason = "the dump has no logits"};
@@ -109,7 +109,7 @@ Entry concentration(const results::ShownCells& shown) {
                     {"null_of", "equal logits"}}};
 }
 
-Entry coherence(const results::ShownCells& shown) {
+Entry coherence(const results::ResultsView& shown) {
   const std::vector<double> adjacent =
       all_cells(shown, engine::activations_cell("gate_adjacent_cosine"));
   if (adjacent.empty()) {
@@ -153,9 +153,9 @@ std::set<std::int32_t> dense_layers(const Layers& layers) {
 }
 
 /// Over the layers but those in `dense`.
-Entry neuron_variance(const results::ShownCells& shown, const std::set<std::int32_t>& dense) {
+Entry neuron_variance(const results::ResultsView& shown, const std::set<std::int32_t>& dense) {
   const std::size_t cell = engine::activations_cell("neuron_variance");
-  const std::vector<double> values = present(shown, [&](const results::ShownRow& row) {
+  const std::vector<double> values = present(shown, [&](const results::ViewRow& row) {
     return is_mlp(row) && !dense.contains(row.layer) ? row.cells[cell] : std::nan("");
   });
   if (values.empty()) {
@@ -172,7 +172,7 @@ Entry neuron_variance(const results::ShownCells& shown, const std::set<std::int3
   return {.value = std::move(out)};
 }
 
-Entry stages(const results::ShownCells& shown) {
+Entry stages(const results::ResultsView& shown) {
   const commands::CkaFindings findings = commands::findings_of(shown.beside);
   if (!findings.stages) {
     return {.reason =
@@ -237,8 +237,8 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
     out["model"] = sources.activations ? sources.activations->model : sources.cka->model;
   }
   Json missing = Json::object();
-  const auto entry_of = [&](const char* name, const std::optional<results::ShownCells>& file,
-                            const std::function<Entry(const results::ShownCells&)>& read,
+  const auto entry_of = [&](const char* name, const std::optional<results::ResultsView>& file,
+                            const std::function<Entry(const results::ResultsView&)>& read,
                             const char* absent) {
     Entry entry = file ? read(*file) : Entry{.reason = absent};
     if (entry.value.is_null()) {
@@ -249,12 +249,12 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
   constexpr const char* kNoActivations =
       "no file of `vindex activations` was given (--activations); weights alone do not determine "
       "it";
-  const std::optional<results::ShownCells>& activations = sources.activations;
+  const std::optional<results::ResultsView>& activations = sources.activations;
   out["C1"] = entry_of("C1", activations, sparsity, kNoActivations);
   out["C2"] = entry_of("C2", activations, concentration, kNoActivations);
   out["C3"] = entry_of("C3", activations, coherence,
                        "no file of `vindex activations --model` was given (--activations)");
-  const auto variance_of = [&](const results::ShownCells& shown) {
+  const auto variance_of = [&](const results::ResultsView& shown) {
     return neuron_variance(shown, dense_layers(layers));
   };
   Json variance = entry_of("C4.neuron_variance", activations, variance_of, kNoActivations);

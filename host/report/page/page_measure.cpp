@@ -5,7 +5,7 @@
 #include "page_values.hpp"
 
 #include "model/records.hpp"
-#include "report/spectra/spectra_view.hpp"
+#include "report/spectra/metric_groups.hpp"
 #include "results/reading/query.hpp"
 #include "statistics/null/finite_sample.hpp"
 

@@ -1,17 +1,14 @@
-// Owns gathering roles over layers and files, and tables that fit.
 #include "models_view.hpp"
 
 #include "core/files/atomic_file.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
-#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 namespace vindex::report {
@@ -19,63 +16,30 @@ namespace vindex::report {
 namespace {
 
 constexpr std::size_t kNameWidth = 24;
-constexpr double kMiddle = 0.5;
 
 /// In the order of their first appearance, over all models.
 using Roles = std::vector<std::pair<model::Block, std::string>>;
 
-void add_role(Roles& roles, const RoleFigures& figures) {
-  const std::pair role(figures.block, figures.role);
+void add_role(Roles& roles, const MetricGroup& group) {
+  const std::pair role(group.block, group.role);
   if (std::find(roles.begin(), roles.end(), role) == roles.end()) {
     roles.push_back(role);
   }
 }
 
-double median_of(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  return values.empty() ? std::numeric_limits<double>::quiet_NaN()
-                        : statistics::quantile(std::move(values), kMiddle);
-}
-
-RoleFigures figures_of(model::Block block, const std::string& role,
-                       const std::vector<const ShownMatrix*>& matrices) {
-  std::vector<double> values, nulls, ratios;
-  for (const ShownMatrix* matrix : matrices) {
-    values.push_back(matrix->numbers.value);
-    nulls.push_back(matrix->numbers.null);
-    ratios.push_back(matrix->numbers.ratio());
-  }
-  const auto known =
-      std::count_if(values.begin(), values.end(), [](double value) { return !std::isnan(value); });
-  return {.block = block,
-          .role = role,
-          .values = known,
-          .median = median_of(std::move(values)),
-          .null = median_of(std::move(nulls)),
-          .ratio = median_of(std::move(ratios))};
-}
-
-ShownModel model_of(const Shown& shown) {
-  ShownModel out;
-  out.path = shown.path;
-  out.model = shown.model;
-  out.metric = shown.metric;
-  std::vector<std::pair<model::Block, std::string>> order;
-  std::map<std::pair<model::Block, std::string>, std::vector<const ShownMatrix*>> by_role;
-  for (const ShownMatrix& matrix : shown.matrices) {
-    if (!matrix.measured) {
-      continue;
+ModelView model_of(const SpectraView& view) {
+  std::vector<MatrixView> matrices;
+  for (const MatrixView& matrix : view.matrices) {
+    if (matrix.measured) {
+      matrices.push_back(matrix);
+      // Of any layer, and all that there are.
+      matrices.back().layer = matrices.back().draw = matrices.back().draw_of = -1;
     }
-    const std::pair role(matrix.block, matrix.role);
-    if (!by_role.contains(role)) {
-      order.push_back(role);
-    }
-    by_role[role].push_back(&matrix);
   }
-  for (const auto& role : order) {
-    out.roles.push_back(figures_of(role.first, role.second, by_role[role]));
-  }
-  return out;
+  return {.path = view.path,
+          .model = view.model,
+          .metric = view.metric,
+          .roles = metric_groups(matrices)};
 }
 
 /// "routed" of routed_expert, "dense" of dense_mlp.
@@ -93,10 +57,10 @@ std::string heading(const Roles& roles, std::size_t index) {
   return same > 1 && !role.empty() ? fmt::format("{} {}", short_block(block), name) : name;
 }
 
-std::string cell_of(const ShownModel& model, const std::pair<model::Block, std::string>& role) {
+std::string cell_of(const ModelView& model, const std::pair<model::Block, std::string>& role) {
   const auto found =
-      std::find_if(model.roles.begin(), model.roles.end(), [&](const RoleFigures& figures) {
-        return figures.block == role.first && figures.role == role.second;
+      std::find_if(model.roles.begin(), model.roles.end(), [&](const MetricGroup& group) {
+        return group.block == role.first && group.role == role.second;
       });
   const double value = found == model.roles.end() ? std::numeric_limits<double>::quiet_NaN()
                        : model.metric.has_null    ? found->ratio
@@ -106,24 +70,24 @@ std::string cell_of(const ShownModel& model, const std::pair<model::Block, std::
 
 }  // namespace
 
-std::vector<ShownModel> read_shown_models(const std::vector<std::string>& paths,
-                                          const ShowQuery& query) {
-  std::vector<ShownModel> models;
+std::vector<ModelView> read_model_views(const std::vector<std::string>& paths,
+                                        const ShowQuery& query) {
+  std::vector<ModelView> models;
   for (const std::string& path : paths) {
-    models.push_back(model_of(read_shown(path, query)));
+    models.push_back(model_of(read_spectra_view(path, query)));
   }
   return models;
 }
 
-std::string models_text(const std::vector<ShownModel>& models, std::size_t width) {
+std::string models_text(const std::vector<ModelView>& models, std::size_t width) {
   Roles roles;
-  for (const ShownModel& model : models) {
-    for (const RoleFigures& figures : model.roles) {
-      add_role(roles, figures);
+  for (const ModelView& model : models) {
+    for (const MetricGroup& group : model.roles) {
+      add_role(roles, group);
     }
   }
-  const ShownMetric& metric = models.front().metric;
-  const bool one_k = std::all_of(models.begin(), models.end(), [&](const ShownModel& model) {
+  const ViewedMetric& metric = models.front().metric;
+  const bool one_k = std::all_of(models.begin(), models.end(), [&](const ModelView& model) {
     return model.metric.k && model.metric.k == metric.k;
   });
   const std::string label =
@@ -138,7 +102,7 @@ std::string models_text(const std::vector<ShownModel>& models, std::size_t width
       "\n";
   std::vector<std::string> names;
   std::size_t widest = 0;
-  for (const ShownModel& model : models) {
+  for (const ModelView& model : models) {
     const std::string file = file_name_of(model.path);
     names.push_back(printable(file.substr(0, file.rfind(".h5"))));
     widest = std::max(widest, std::min(kNameWidth, display_width(names.back())));
@@ -170,20 +134,20 @@ std::string models_text(const std::vector<ShownModel>& models, std::size_t width
   return out;
 }
 
-std::string models_json(const std::vector<ShownModel>& models) {
-  const auto role = [](const RoleFigures& figures) {
-    return Json{
-        {"block", block_name(figures.block)}, {"role", figures.role}, {"values", figures.values},
-        {"median", figures.median},           {"null", figures.null}, {"ratio", figures.ratio}};
+std::string models_json(const std::vector<ModelView>& models) {
+  const auto role = [](const MetricGroup& group) {
+    return Json{{"block", block_name(group.block)}, {"role", group.role},
+                {"values", group.values},           {"median", group.median},
+                {"null", group.median_null},        {"ratio", group.ratio}};
   };
-  const auto one = [&](const ShownModel& model) {
+  const auto one = [&](const ModelView& model) {
     return Json{
         {"path", model.path}, {"model", model.model}, {"roles", Json::list(model.roles, role)}};
   };
-  const ShownMetric& metric = models.front().metric;
+  const ViewedMetric& metric = models.front().metric;
   const Json document = {{"schema", "vindex-show-models/1"},
                          {"metric", metric.name},
-                         {"k", metric.k ? Json(*metric.k) : Json(nullptr)},
+                         {"k", Json::given(metric.k)},
                          {"files", Json::list(models, one)}};
   return document.dump(2) + "\n";
 }

@@ -1,5 +1,6 @@
-// What `show` says of an adapter: of what rank its products are.
-#include "spectra_view.hpp"
+#include "ranks_table.hpp"
+
+#include "metric_groups.hpp"
 
 #include "core/text/text_table.hpp"
 #include <vindex/error.hpp>
@@ -26,14 +27,14 @@ std::string number_text(const char* format, double value) {
 }
 
 /// "4", or "2..8" where the products of a group differ.
-std::string range_text(const RankMetric& metric, const ShownGroup& group) {
+std::string range_text(const RankMetric& metric, const MetricGroup& group) {
   const std::string least = number_text(metric.format, group.min);
   const std::string most = number_text(metric.format, group.max);
   return least == most ? least : least + ".." + most;
 }
 
-/// `all`: one Shown for each of kRanks, of the same rows.
-std::string ranks_table(const std::vector<Shown>& all, bool by_layer, std::size_t width) {
+/// `all`: one SpectraView for each of kRanks, of the same rows.
+std::string ranks_table(const std::vector<SpectraView>& all, bool by_layer, std::size_t width) {
   constexpr TextColumn kRankNumber{.right = true};
   constexpr TextColumn kRankClose{.right = true, .is_close = true};
   std::vector<std::vector<std::string>> cells = {{"block", "role", "n"}};
@@ -47,23 +48,23 @@ std::string ranks_table(const std::vector<Shown>& all, bool by_layer, std::size_
     cells.front().insert(cells.front().end(), {metric.heading, "noise"});
     layout.insert(layout.end(), {kRankNumber, kRankClose});
   }
-  std::vector<std::vector<ShownGroup>> groups;
-  for (const Shown& shown : all) {
-    std::vector<ShownMatrix> matrices = shown.matrices;
-    for (ShownMatrix& matrix : matrices) {
+  std::vector<std::vector<MetricGroup>> groups;
+  for (const SpectraView& shown : all) {
+    std::vector<MatrixView> matrices = shown.matrices;
+    for (MatrixView& matrix : matrices) {
       matrix.layer = by_layer ? matrix.layer : -1;
     }
-    groups.push_back(shown_groups(matrices));
+    groups.push_back(metric_groups(matrices));
   }
   for (std::size_t i = 0; i < groups.front().size(); ++i) {
-    const ShownGroup& first = groups.front()[i];
+    const MetricGroup& first = groups.front()[i];
     std::vector<std::string> line = {std::string(model::block_name(first.block)),
                                      printable(first.role), std::to_string(first.count)};
     if (by_layer) {
       line.insert(line.begin(), first.layer < 0 ? "-" : std::to_string(first.layer));
     }
     for (std::size_t metric = 0; metric < kRanks.size(); ++metric) {
-      const ShownGroup& group = groups[metric][i];
+      const MetricGroup& group = groups[metric][i];
       line.push_back(range_text(kRanks[metric], group));
       line.push_back(number_text(kRanks[metric].format, group.null));
     }
@@ -76,15 +77,15 @@ std::string ranks_table(const std::vector<Shown>& all, bool by_layer, std::size_
 
 std::string ranks_text(const std::string& path, const ShowQuery& query, std::size_t width) {
   constexpr std::size_t kMostLayers = 24;  // more lines are no answer
-  std::vector<Shown> all;
+  std::vector<SpectraView> all;
   for (const RankMetric& metric : kRanks) {
     ShowQuery one = query;
     one.metric = metric.name;
-    all.push_back(read_shown(path, one));
+    all.push_back(read_spectra_view(path, one));
   }
   std::string text = ranks_table(all, false, width);
   const bool is_chosen = !query.selection.layers.empty();
-  if (is_chosen || shown_groups(all.front().matrices).size() <= kMostLayers) {
+  if (is_chosen || metric_groups(all.front().matrices).size() <= kMostLayers) {
     text += "\n" + ranks_table(all, true, width);
   } else {
     text += "(--layer chooses layers; --top ranks the products)\n";

@@ -3,6 +3,8 @@
 
 #include "core/constants.hpp"
 #include "core/text/nearest_name.hpp"
+#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -73,8 +75,8 @@ void check_k(std::int32_t k) {
 }
 
 /// Column `name` as one number per matrix; of [matrix, k] the one at `k`, or at the matrix's own.
-std::vector<double> shown_numbers(std::span<const ShownMatrix> matrices, const std::string& name,
-                                  std::optional<std::int32_t> k, results::ValueColumns& columns) {
+std::vector<double> column_numbers(std::span<const MatrixView> matrices, const std::string& name,
+                                   std::optional<std::int32_t> k, results::ValueColumns& columns) {
   std::vector<double> out(matrices.size(), kNaN);
   const std::size_t width = columns.width(name);
   const std::vector<double> all = columns.read(name);
@@ -89,6 +91,14 @@ std::vector<double> shown_numbers(std::span<const ShownMatrix> matrices, const s
 }
 
 }  // namespace
+
+std::string ViewedMetric::label() const {
+  if (!name.starts_with("var_at_k")) {
+    return name;
+  }
+  const std::string rest = name.substr(std::string_view("var_at_k").size());
+  return k ? fmt::format("var@{}{}", *k, rest) : "var@k" + rest;
+}
 
 std::optional<std::size_t> place_of_k(std::int32_t k) {
   const auto* place = std::find(kVarAtK.begin(), kVarAtK.end(), k);
@@ -117,19 +127,20 @@ ColumnName column_name(const std::string& text, const std::set<std::string>& nam
           k};
 }
 
-ShownMetric shown_metric(const ShowQuery& query, results::ValueColumns& columns) {
-  const std::string text = query.metric.empty() ? "var_at_k" : query.metric;
+ViewedMetric find_metric(const std::string& name, std::optional<std::int32_t> k,
+                         results::ValueColumns& columns) {
+  const std::string text = name.empty() ? "var_at_k" : name;
   const ColumnName column = column_name(text, columns.names());
   if (columns.width(column.dataset) == 0 || is_one_of(kIdentity, column.dataset)) {
     throw UsageError("E-METRIC", fmt::format("'{}' is not a metric of this file; {}",
                                              printable(text), advice(text, metric_names(columns))));
   }
-  ShownMetric metric;
+  ViewedMetric metric;
   metric.name = column.dataset;
-  metric.k = column.k ? column.k : query.k;
-  if (column.k && query.k && column.k != query.k) {
+  metric.k = column.k ? column.k : k;
+  if (column.k && k && column.k != k) {
     throw UsageError("E-K",
-                     fmt::format("{} and --k {} contradict each other", printable(text), *query.k));
+                     fmt::format("{} and --k {} contradict each other", printable(text), *k));
   }
   const bool has_k = columns.width(column.dataset) > 1;
   if (metric.k && !has_k) {
@@ -151,12 +162,12 @@ ShownMetric shown_metric(const ShowQuery& query, results::ValueColumns& columns)
   return metric;
 }
 
-void fill_numbers(std::span<ShownMatrix> matrices, const ShownMetric& metric,
+void fill_numbers(std::span<MatrixView> matrices, const ViewedMetric& metric,
                   results::ValueColumns& columns) {
   const auto fill = [&](const std::string& name, double MetricNumbers::*member) {
-    const std::vector<double> values = shown_numbers(matrices, name, std::nullopt, columns);
+    const std::vector<double> values = column_numbers(matrices, name, std::nullopt, columns);
     for (std::size_t i = 0; i < matrices.size(); ++i) {
-      const ShownMatrix& matrix = matrices[i];
+      const MatrixView& matrix = matrices[i];
       // Every matrix has var_at_k = 1 where k >= p: neither it nor its null says anything.
       if (!metric.is_by_k() || matrix.k < matrix.shorter()) {
         matrices[i].numbers.*member = values[i];
@@ -173,7 +184,7 @@ void fill_numbers(std::span<ShownMatrix> matrices, const ShownMetric& metric,
   fill(flip + "_p", &MetricNumbers::sign_flip_p);
 }
 
-std::string fill_sort_column(std::span<ShownMatrix> matrices, const ShownMetric& metric,
+std::string fill_sort_column(std::span<MatrixView> matrices, const ViewedMetric& metric,
                              const std::string& text, results::ValueColumns& columns) {
   using Number = double (*)(const MetricNumbers&);
   struct Word {
@@ -195,7 +206,7 @@ std::string fill_sort_column(std::span<ShownMatrix> matrices, const ShownMetric&
       throw UsageError("E-COLUMN", fmt::format("{} has no {} in this file", metric.name, word));
     }
     if (wanted == word) {
-      for (ShownMatrix& matrix : matrices) {
+      for (MatrixView& matrix : matrices) {
         matrix.sort_by = number(matrix.numbers);
       }
       return wanted;
@@ -205,7 +216,7 @@ std::string fill_sort_column(std::span<ShownMatrix> matrices, const ShownMetric&
     if (column.k) {
       check_k(*column.k);
     }
-    const std::vector<double> values = shown_numbers(matrices, column.dataset, column.k, columns);
+    const std::vector<double> values = column_numbers(matrices, column.dataset, column.k, columns);
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       put(matrices[i].sort_by, values[i]);
     }

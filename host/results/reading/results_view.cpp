@@ -1,14 +1,13 @@
-// Owns reading what `show` shows of files whose rows are cells, finished or still being written.
 #include "results_view.hpp"
 
-#include "results/tables/gathered_rows.hpp"
+#include "view_source.hpp"
+
 #include "results/tables/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -16,11 +15,9 @@ namespace vindex::results {
 
 namespace {
 
-ShownRow shown_row(const StoredRow& row, const FileDescription& description,
-                   const std::vector<PresentArray>& arrays, std::size_t chosen, SourcePool& pool) {
-  const Schema& schema = schema_of(description.schema);
-  const CellTable& table = *schema.cells;
-  ShownRow out;
+ViewRow view_row(const StoredRow& row, const Schema& schema,
+                 const std::vector<PresentArray>& arrays, std::size_t chosen, SourcePool& pool) {
+  ViewRow out;
   static_cast<RowIdentity&>(out) = row;
   out.tensor = escaped(row.tensor);
   out.role = escaped(row.role);
@@ -30,8 +27,9 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   out.other_tensor = escaped(row.other_tensor);
   out.encoding = printable(row.encoding);
   out.other_encoding = printable(row.other_encoding);
-  out.cells.resize(cell_count(table.cells, chosen), std::numeric_limits<double>::quiet_NaN());
-  out.arrays.resize(table.arrays.size());
+  out.cells.resize(cell_count(schema.cells->cells, chosen),
+                   std::numeric_limits<double>::quiet_NaN());
+  out.arrays.resize(schema.cells->arrays.size());
   for (const PresentArray& array : arrays) {
     if (array.shape.size() == 1) {
       const ArrayCell cell = pool.array(row, array.number);
@@ -46,86 +44,50 @@ ShownRow shown_row(const StoredRow& row, const FileDescription& description,
   return out;
 }
 
-ShownCells cells_shown_now(const std::string& path, const model::Selection& selection) {
-  const RunFiles run = list_run(path);
-  GatheredRows gathered;
-  const FileSchema schema = gather_run(path, run, gathered, std::nullopt);
-  if (schema == FileSchema::kResults) {
-    throw FormatError("E-RESULTS-KIND", printable(path),
+ResultsView view_of_cells(ViewSource& source, const model::Selection& selection) {
+  ResultsView view;
+  source.describe(view, source.rows());
+  if (view.schema == FileSchema::kResults) {
+    throw FormatError("E-RESULTS-KIND", printable(view.path),
                       fmt::format("a file of `vindex {}`, where one of compare, experts, cka, "
                                   "activations or routing is expected",
-                                  writing_verb(schema)));
+                                  writing_verb(view.schema)));
   }
-  const FileDescription description =
-      ResultsReader(describing_file(path, run), schema).description();
-  ShownCells shown;
-  shown.schema = schema;
-  shown.path = path;
-  shown.model = description.model;
-  shown.other_model = description.other_model;
-  shown.backend = description.backend;
-  shown.attributes = description.attributes;
-  shown.scales = description.scales;
-  shown.optional_columns = description.optional_columns;
+  const FileDescription description = source.reader().description();
+  view.attributes = description.attributes;
+  view.scales = description.scales;
+  view.optional_columns = description.optional_columns;
   const TableLayout layout = table_layout(description, model::ResultTable::kMatrix);
-  shown.chosen = layout.chosen;
+  view.chosen = layout.chosen;
   for (const std::string& group : layout.groups) {
-    if (std::find(shown.optional_columns.begin(), shown.optional_columns.end(), group) ==
-        shown.optional_columns.end()) {
-      shown.optional_columns.push_back(group);
+    if (std::find(view.optional_columns.begin(), view.optional_columns.end(), group) ==
+        view.optional_columns.end()) {
+      view.optional_columns.push_back(group);
     }
   }
-  const std::vector<const StoredRow*> rows = gathered.sorted();
-  const StatusCounts counts = count_statuses(rows);
-  shown.rows_total = counts.total;
-  shown.rows_measured = counts.measured;
-  shown.state = state_of(run, rows);
+  const Schema& schema = schema_of(view.schema);
   const std::vector<PresentArray> arrays = present_arrays(description);
-  for (const StoredRow* row : rows) {
+  for (const StoredRow* row : source.rows()) {
     if (model::wants(selection, row->layer, row->block, row->role)) {
-      shown.rows.push_back(shown_row(*row, description, arrays, shown.chosen, gathered.pool()));
+      view.rows.push_back(view_row(*row, schema, arrays, view.chosen, source.pool()));
     }
   }
-  if (shown.rows.empty() && !rows.empty()) {
+  if (view.rows.empty() && !source.rows().empty()) {
     throw UsageError("E-SELECTION",
-                     printable(path) + ": no row is of these layers, blocks and roles");
+                     printable(view.path) + ": no row is of these layers, blocks and roles");
   }
-  if (const auto beside = schema_of(schema).beside; beside != nullptr) {
-    shown.beside = beside(description, rows, gathered.pool(), true);
+  if (schema.beside != nullptr) {
+    view.beside = schema.beside(description, source.rows(), source.pool(), true);
   }
-  return shown;
+  return view;
 }
 
 }  // namespace
 
-SummaryColumn number_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
-  return {.heading = std::move(heading),
-          .value = [cell](const ShownRow& row) { return row.cells[cell]; },
-          .dropped_as = dropped_as,
-          .cell = cell};
-}
-
-SummaryColumn count_column(std::string heading, std::size_t cell, std::uint8_t dropped_as) {
-  SummaryColumn column = number_column(std::move(heading), cell, dropped_as);
-  column.is_count = true;
-  return column;
-}
-
-SummaryColumn null_column(std::string heading, std::size_t cell) {
-  SummaryColumn column = number_column(std::move(heading), cell);
-  column.is_null = true;
-  return column;
-}
-
-std::string number_text(double value, bool is_count) {
-  return std::isnan(value) ? "-"
-         : is_count        ? fmt::format("{:.0f}", value)
-         : value == 0.0    ? "0"
-                           : fmt::format("{:.3g}", value);
-}
-
-ShownCells read_shown_cells(const std::string& path, const model::Selection& selection) {
-  return read_while_it_stays(path, [&] { return cells_shown_now(path, selection); });
+ResultsView read_view(const std::string& path, const model::Selection& selection,
+                      std::optional<FileSchema> wanted) {
+  return make_view(path, wanted,
+                   [&](ViewSource& source) { return view_of_cells(source, selection); });
 }
 
 }  // namespace vindex::results

@@ -1,10 +1,12 @@
 // What `vindex show` tells of files whose rows are cells: text that fits, JSON with every number.
+#include "report/cells/cells_text.hpp"
+
 #include "commands/cka/cka_cells.hpp"
 #include "commands/cka/cka_findings.hpp"
 #include "commands/token_tables/activations_cells.hpp"
 #include "core/text/text_table.hpp"
+#include "report/cells/cells_json.hpp"
 #include "report/export/export.hpp"
-#include "report/cells/cells_text.hpp"
 #include "results/reading/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
@@ -28,7 +30,7 @@ class ShowCells : public ::testing::TestWithParam<FileSchema> {
 };
 
 TEST_P(ShowCells, TextFitsTheTerminal) {
-  const ShownCells shown = read_shown_cells(path_);
+  const ResultsView shown = read_view(path_);
   EXPECT_NE(report::cells_headline(shown).find("4 of 4"), std::string::npos);
   for (const std::size_t width : {60U, 80U, 200U}) {
     std::istringstream lines(report::cells_text(shown, width));
@@ -44,7 +46,7 @@ TEST_P(ShowCells, TextFitsTheTerminal) {
 
 TEST_P(ShowCells, JsonHasEveryNumberOfEveryRow) {
   const RunDescription run = cell_run(GetParam());
-  const Json document = Json::parse(report::cells_json(read_shown_cells(path_)));
+  const Json document = Json::parse(report::cells_json(read_view(path_)));
   EXPECT_EQ(document["schema"], std::string("vindex-") + writing_verb(GetParam()) + "-summary/1");
   EXPECT_EQ(document["state"], "complete");
   EXPECT_EQ(document["attributes"]["tokens"], 64);
@@ -60,10 +62,10 @@ TEST_P(ShowCells, JsonHasEveryNumberOfEveryRow) {
 }
 
 TEST_P(ShowCells, RowsAreChosenByLayer) {
-  const ShownCells shown = read_shown_cells(path_, model::parse_selection("1-2", "", "", ""));
+  const ResultsView shown = read_view(path_, model::parse_selection("1-2", "", "", ""));
   ASSERT_EQ(shown.rows.size(), 2U);
   EXPECT_EQ(shown.rows.front().layer, 1);
-  EXPECT_THROW(read_shown_cells(path_, model::parse_selection("9", "", "", "")), UsageError);
+  EXPECT_THROW(read_view(path_, model::parse_selection("9", "", "", "")), UsageError);
 }
 
 TEST_P(ShowCells, ARunIsShownBeforeItEnds) {
@@ -72,7 +74,7 @@ TEST_P(ShowCells, ARunIsShownBeforeItEnds) {
   auto store = open_run_store(path, run, {}, false);
   store->add(cell_row(run, 1));
   store->publish_part();
-  const ShownCells shown = read_shown_cells(path);
+  const ResultsView shown = read_view(path);
   EXPECT_EQ(shown.state, "running");
   EXPECT_EQ(shown.rows_measured, 1);
   EXPECT_EQ(shown.rows.at(1).cells, cell_row(run, 1).cells);
@@ -90,7 +92,7 @@ TEST(ShowCka, TellsOfDepthsAndStages) {
   const TestFolder folder;
   const std::string path = folder / "out.h5";
   write_cells(path, cell_run(FileSchema::kCka));
-  const ShownCells shown = read_shown_cells(path);
+  const ResultsView shown = read_view(path);
   const commands::CkaFindings findings = commands::findings_of(shown.beside);
   ASSERT_EQ(findings.matched.size(), 21U);
   EXPECT_EQ(findings.matched[6].depth, 0.3);  // 0.3 x 3 layers: 0.9
@@ -114,7 +116,7 @@ TEST(ShowCka, NamesTheLayersThatStagesEndWith) {
     store->add(std::move(row));
   }
   store->publish_file();
-  const ShownCells shown = read_shown_cells(path);
+  const ResultsView shown = read_view(path);
   const commands::CkaFindings findings = commands::findings_of(shown.beside);
   EXPECT_EQ(findings.stages->count, 3);
   EXPECT_EQ(findings.stage_breaks, (std::vector<std::int32_t>{2, 5}));
@@ -137,7 +139,7 @@ TEST(ShowCka, OlderFilesAreReadAndHaveNoStages) {
   }
   store->publish_file();
   EXPECT_TRUE(validate_file(path).empty());
-  const ShownCells shown = read_shown_cells(path);
+  const ResultsView shown = read_view(path);
   const commands::CkaFindings findings = commands::findings_of(shown.beside);
   EXPECT_FALSE(findings.stages.has_value());
   EXPECT_EQ(findings.matched.size(), 21U);

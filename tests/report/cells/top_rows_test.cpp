@@ -1,6 +1,7 @@
 // `vindex show --top N --by COLUMN` of files whose rows are cells: the right rows, with their
 // nulls.
 #include "core/text/text_table.hpp"
+#include "report/cells/cells_json.hpp"
 #include "report/cells/cells_text.hpp"
 #include "results/reading/results_view.hpp"
 #include "tests/results/cell_run.hpp"
@@ -26,7 +27,7 @@ class ShowTop : public ::testing::TestWithParam<FileSchema> {
 };
 
 TEST_P(ShowTop, EveryColumnOfOneNumberSortsRows) {
-  const ShownCells all = read_shown_cells(path_);
+  const ResultsView all = read_view(path_);
   const Json document = Json::parse(report::cells_json(all));
   std::size_t columns = 0;
   for (const auto& [name, value] : document["rows"][0].items()) {
@@ -35,7 +36,7 @@ TEST_P(ShowTop, EveryColumnOfOneNumberSortsRows) {
     }
     ++columns;
     for (const bool is_ascending : {false, true}) {
-      ShownCells shown = all;
+      ResultsView shown = all;
       report::TopRows top{.count = 3, .by = name, .is_ascending = is_ascending};
       report::keep_top(shown, top);
       const Json chosen = Json::parse(report::cells_json(shown, top));
@@ -57,7 +58,7 @@ TEST_P(ShowTop, EveryColumnOfOneNumberSortsRows) {
 }
 
 TEST_P(ShowTop, ByDefaultTheColumnOfTheKind) {
-  ShownCells shown = read_shown_cells(path_);
+  ResultsView shown = read_view(path_);
   report::TopRows top{.count = 2};
   report::keep_top(shown, top);
   EXPECT_FALSE(top.by.empty());
@@ -66,7 +67,7 @@ TEST_P(ShowTop, ByDefaultTheColumnOfTheKind) {
 }
 
 TEST_P(ShowTop, UnknownColumnsAreNamedWithTheNearest) {
-  ShownCells shown = read_shown_cells(path_);
+  ResultsView shown = read_view(path_);
   report::TopRows top{.count = 2};
   report::keep_top(shown, top);
   report::TopRows wrong{.count = 2, .by = top.by + "x"};
@@ -81,7 +82,7 @@ TEST_P(ShowTop, UnknownColumnsAreNamedWithTheNearest) {
 
 // Dropped or not, every `noise` stands behind a statistic, and none of them without.
 TEST_P(ShowTop, AStatisticIsLeftOutWithItsNull) {
-  const ShownCells shown = read_shown_cells(path_);
+  const ResultsView shown = read_view(path_);
   const Summary summary = report::summary_of(shown);
   for (std::size_t width = 40; width <= 200; width += 5) {
     if (summary.has_own_tables) {

@@ -1,5 +1,6 @@
 // Groups, experts that stand out, rankings and their texts, on matrices made by hand.
-#include "report/spectra/spectra_view.hpp"
+#include "report/spectra/spectra_headline.hpp"
+#include "report/spectra/spectra_tables.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -14,9 +15,9 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-report::ShownMatrix matrix(std::int32_t layer, model::Block block, const char* role,
-                           std::int32_t expert, double value, double null) {
-  report::ShownMatrix out;
+report::MatrixView matrix(std::int32_t layer, model::Block block, const char* role,
+                          std::int32_t expert, double value, double null) {
+  report::MatrixView out;
   out.tensor = "layers." + std::to_string(layer) + "." + role + "." + std::to_string(expert);
   out.layer = layer;
   out.block = block;
@@ -33,8 +34,8 @@ report::ShownMatrix matrix(std::int32_t layer, model::Block block, const char* r
 }
 
 /// Experts of one role and layer with these values.
-std::vector<report::ShownMatrix> experts(const std::vector<double>& values) {
-  std::vector<report::ShownMatrix> out;
+std::vector<report::MatrixView> experts(const std::vector<double>& values) {
+  std::vector<report::MatrixView> out;
   for (std::size_t i = 0; i < values.size(); ++i) {
     out.push_back(matrix(1, model::Block::kRoutedExpert, "up_proj", static_cast<std::int32_t>(i),
                          values[i], 0.5));
@@ -42,26 +43,26 @@ std::vector<report::ShownMatrix> experts(const std::vector<double>& values) {
   return out;
 }
 
-report::Shown shown(std::vector<report::ShownMatrix> matrices) {
-  report::Shown out;
+report::SpectraView shown(std::vector<report::MatrixView> matrices) {
+  report::SpectraView out;
   out.path = "out.h5";
   out.model = "mini";
   out.mode = "default";
   out.backend = "cpu";
   out.state = "partial";
-  out.matrices_total = 9;
-  out.matrices_measured = 7;
+  out.rows_total = 9;
+  out.rows_measured = 7;
   out.metric = {.name = "var_at_k", .k = 64, .has_null = true, .is_share = true};
   out.sort_by = "ratio";
-  for (report::ShownMatrix& one : matrices) {
+  for (report::MatrixView& one : matrices) {
     one.k = 64;
   }
   out.matrices = std::move(matrices);
   return out;
 }
 
-TEST(ShownGroups, QuantilesAndMediansByHand) {
-  std::vector<report::ShownMatrix> all = {
+TEST(MetricGroups, QuantilesAndMediansByHand) {
+  std::vector<report::MatrixView> all = {
       matrix(0, model::Block::kRouter, "router", -1, 0.25, 0.2),
       matrix(1, model::Block::kRoutedExpert, "up_proj", 0, 4.0, 2.0),
       matrix(1, model::Block::kRoutedExpert, "up_proj", 1, 1.0, 2.0),
@@ -73,7 +74,7 @@ TEST(ShownGroups, QuantilesAndMediansByHand) {
   all[5].numbers.null = kNaN;
   all[6].measured = false;
   all[6].numbers = {};
-  const std::vector<report::ShownGroup> groups = report::shown_groups(all);
+  const std::vector<report::MetricGroup> groups = report::metric_groups(all);
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[0].role, "router");
   EXPECT_EQ(groups[0].median, 0.25);
@@ -90,24 +91,24 @@ TEST(ShownGroups, QuantilesAndMediansByHand) {
   EXPECT_TRUE(std::isnan(groups[1].sign_flip));
 }
 
-TEST(ShownGroups, OfDifferentShapesTheNullIsNoneAndTheRatioStays) {
-  const std::vector<report::ShownMatrix> all = {
+TEST(MetricGroups, OfDifferentShapesTheNullIsNoneAndTheRatioStays) {
+  const std::vector<report::MatrixView> all = {
       matrix(-1, model::Block::kOther, "proj", -1, 1.0, 1.0),
       matrix(-1, model::Block::kOther, "proj", -1, 4.0, 2.0),
       matrix(-1, model::Block::kOther, "proj", -1, 12.0, 4.0),
   };
-  const std::vector<report::ShownGroup> groups = report::shown_groups(all);
+  const std::vector<report::MetricGroup> groups = report::metric_groups(all);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_TRUE(std::isnan(groups[0].null));
   EXPECT_EQ(groups[0].ratio, 2.0);
   EXPECT_EQ(groups[0].difference, 2.0);
 }
 
-TEST(ShownGroups, NothingMeasuredIsALineOfItsOwn) {
-  std::vector<report::ShownMatrix> all = {
+TEST(MetricGroups, NothingMeasuredIsALineOfItsOwn) {
+  std::vector<report::MatrixView> all = {
       matrix(3, model::Block::kAttention, "q_proj", -1, kNaN, kNaN)};
   all[0].measured = false;
-  const std::vector<report::ShownGroup> groups = report::shown_groups(all);
+  const std::vector<report::MetricGroup> groups = report::metric_groups(all);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].count, 0);
   EXPECT_EQ(groups[0].values, 0);
@@ -116,7 +117,7 @@ TEST(ShownGroups, NothingMeasuredIsALineOfItsOwn) {
 
 TEST(ExpertGroups, FarIsByMedianAndMad) {
   // Median 1.025; deviations .025 .025 .075 .075 .125 .975, so MAD .075 and scale .111195.
-  const std::vector<report::ShownMatrix> all = experts({1.0, 1.1, 0.9, 1.05, 0.95, 2.0});
+  const std::vector<report::MatrixView> all = experts({1.0, 1.1, 0.9, 1.05, 0.95, 2.0});
   const std::vector<report::ExpertGroup> groups = report::expert_groups(all);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].count, 6);
@@ -132,7 +133,7 @@ TEST(ExpertGroups, FarIsByMedianAndMad) {
 }
 
 TEST(ExpertGroups, FarOnesBetweenTheEndsAreThereInOrder) {
-  const std::vector<report::ShownMatrix> all =
+  const std::vector<report::MatrixView> all =
       experts({1.0, 1.01, 0.99, 1.02, 0.98, 1.03, 0.97, 2.0, 3.0, 0.1, 0.2});
   const report::ExpertGroup group = report::expert_groups(all).at(0);
   std::vector<std::int32_t> far;
@@ -144,7 +145,7 @@ TEST(ExpertGroups, FarOnesBetweenTheEndsAreThereInOrder) {
 }
 
 TEST(ExpertGroups, MoreThanHalfEqualTakesTheMeanDeviation) {
-  const std::vector<report::ShownMatrix> all = experts({1.0, 1.0, 1.0, 1.0, 2.0});
+  const std::vector<report::MatrixView> all = experts({1.0, 1.0, 1.0, 1.0, 2.0});
   const report::ExpertGroup group = report::expert_groups(all).at(0);
   EXPECT_NEAR(group.scale, 1.2533 * 0.2, 1e-12);
   EXPECT_EQ(group.experts.back().matrix->expert, 4);
@@ -154,7 +155,7 @@ TEST(ExpertGroups, MoreThanHalfEqualTakesTheMeanDeviation) {
 TEST(ExpertGroups, EqualOrFewOnesAreNotFar) {
   for (const std::vector<double>& values :
        {std::vector<double>{1, 1, 1, 1, 1}, {1, 1, 1, 9}, {7}, {1, kNaN, 1, kNaN, 9, 1}}) {
-    const std::vector<report::ShownMatrix> all = experts(values);
+    const std::vector<report::MatrixView> all = experts(values);
     const auto groups = report::expert_groups(all);
     for (const report::RankedExpert& expert : groups.at(0).experts) {
       EXPECT_FALSE(expert.is_far);
@@ -163,18 +164,18 @@ TEST(ExpertGroups, EqualOrFewOnesAreNotFar) {
 }
 
 TEST(ExpertGroups, OnlyRoutedExpertsCount) {
-  std::vector<report::ShownMatrix> all = experts({1, 2, 3});
+  std::vector<report::MatrixView> all = experts({1, 2, 3});
   all.push_back(matrix(1, model::Block::kSharedExpert, "up_proj", -1, 5.0, 1.0));
   all.push_back(matrix(2, model::Block::kAttention, "q_proj", -1, 5.0, 1.0));
   EXPECT_EQ(report::expert_groups(all).size(), 1U);
 }
 
 TEST(TopMatrices, OrderIsByColumnThenByTheFile) {
-  std::vector<report::ShownMatrix> all = experts({0.6, 0.9, 0.9, 0.2, 0.7});
+  std::vector<report::MatrixView> all = experts({0.6, 0.9, 0.9, 0.2, 0.7});
   all[4].sort_by = kNaN;
   const auto numbers = [&](std::size_t count, bool ascending) {
     std::vector<std::int32_t> out;
-    for (const report::ShownMatrix* one : report::top_matrices(all, count, ascending)) {
+    for (const report::MatrixView* one : report::top_matrices(all, count, ascending)) {
       out.push_back(one->expert);
     }
     return out;
@@ -185,18 +186,18 @@ TEST(TopMatrices, OrderIsByColumnThenByTheFile) {
   EXPECT_EQ(numbers(1, false), (std::vector<std::int32_t>{2}));
 }
 
-std::vector<report::ShownMatrix> two_groups() {
-  std::vector<report::ShownMatrix> all = {
+std::vector<report::MatrixView> two_groups() {
+  std::vector<report::MatrixView> all = {
       matrix(-1, model::Block::kEmbedding, "embed_tokens", -1, kNaN, kNaN)};
-  for (report::ShownMatrix& one : experts({0.7, 0.6, 0.9})) {
+  for (report::MatrixView& one : experts({0.7, 0.6, 0.9})) {
     all.push_back(std::move(one));
   }
   return all;
 }
 
-TEST(ShowText, TableOfGroups) {
-  const report::Shown all = shown(two_groups());
-  EXPECT_EQ(report::shown_headline(all),
+TEST(SpectraText, TableOfGroups) {
+  const report::SpectraView all = shown(two_groups());
+  EXPECT_EQ(report::spectra_headline(all),
             "out.h5: partial, 7 of 9 matrices measured (mode default, back end cpu)\n"
             "unfinished: what is not whole is no random sample (measure --order sampled)\n"
             "var@64: share of the squared norm in the first 64 singular values\n");
@@ -216,8 +217,8 @@ TEST(ShowText, TableOfGroups) {
             "(1 further groups: `vindex show out.h5`)\n");
 }
 
-TEST(ShowText, GroupsWithTheirOwnKAndSignFlips) {
-  report::Shown all = shown(two_groups());
+TEST(SpectraText, GroupsWithTheirOwnKAndSignFlips) {
+  report::SpectraView all = shown(two_groups());
   all.metric.k.reset();
   all.matrices[0].k = 0;
   for (std::size_t i = 1; i < 4; ++i) {
@@ -247,12 +248,12 @@ std::vector<std::string> headings_of(const std::string& text) {
   return words;
 }
 
-TEST(ShowText, ValueNullDifferenceRatioAndSignFlipStayAt80Columns) {
-  report::Shown all = shown(two_groups());
+TEST(SpectraText, ValueNullDifferenceRatioAndSignFlipStayAt80Columns) {
+  report::SpectraView all = shown(two_groups());
   all.metric = {.name = "condition_number", .k = {}, .has_null = true};
   all.metric.has_sign_flip = true;
   all.metric.has_spread = true;
-  for (report::ShownMatrix& one : all.matrices) {
+  for (report::MatrixView& one : all.matrices) {
     one.tensor = "model.layers.60.mlp.experts.383.down_proj.weight";
     one.layer = 60;
     one.role = "shared_expert_gate_up_proj";
@@ -282,12 +283,12 @@ TEST(ShowText, ValueNullDifferenceRatioAndSignFlipStayAt80Columns) {
       << report::groups_text(all, 140);
 }
 
-TEST(ShowText, EveryTableFits80Columns) {
-  report::Shown all = shown(two_groups());
+TEST(SpectraText, EveryTableFits80Columns) {
+  report::SpectraView all = shown(two_groups());
   all.metric.has_sign_flip = true;
   all.metric.has_spread = true;
   all.matrices[1].tensor = "language_model.model.layers.1.mlp.experts.0.up_proj.weight";
-  for (report::ShownMatrix& one : all.matrices) {
+  for (report::MatrixView& one : all.matrices) {
     one.layer = one.layer < 0 ? -1 : 60;
     one.role = "shared_expert_gate_up_proj";
     one.numbers.sign_flip = 0.5123;
@@ -308,9 +309,9 @@ TEST(ShowText, EveryTableFits80Columns) {
   }
 }
 
-TEST(ShowText, NumbersOfOtherMetrics) {
-  std::vector<report::ShownMatrix> all = experts({1775.25, 253.04, 0.000123456});
-  report::Shown ranks = shown(all);
+TEST(SpectraText, NumbersOfOtherMetrics) {
+  std::vector<report::MatrixView> all = experts({1775.25, 253.04, 0.000123456});
+  report::SpectraView ranks = shown(all);
   ranks.metric = {.name = "effective_rank", .k = {}, .has_null = true};
   const std::string text = report::top_text(ranks, 3, false, 100);
   for (const char* number : {"1775", "253.0", "0.0001235", "3550", "506.1", "+1775", "2.5e-04"}) {
@@ -319,11 +320,11 @@ TEST(ShowText, NumbersOfOtherMetrics) {
   EXPECT_NE(text.find("value"), std::string::npos) << text;
 }
 
-TEST(ShowText, WhyThereIsNothing) {
-  std::vector<report::ShownMatrix> all = experts({kNaN, kNaN});
+TEST(SpectraText, WhyThereIsNothing) {
+  std::vector<report::MatrixView> all = experts({kNaN, kNaN});
   all[0].reason = "fast mode: no tail";
   all[1].reason = "fast mode: no tail";
-  report::Shown fast = shown(all);
+  report::SpectraView fast = shown(all);
   fast.metric = {.name = "effective_rank", .k = {}, .has_null = true};
   EXPECT_NE(report::groups_text(fast, 80).find(
                 "(no matrix here has a value of effective_rank: fast mode: no tail)\n"),
@@ -331,8 +332,8 @@ TEST(ShowText, WhyThereIsNothing) {
   EXPECT_EQ(report::experts_text(fast, 80), "(no routed expert here has a value)\n");
 }
 
-TEST(ShowText, Experts) {
-  const report::Shown all = shown(experts({0.5, 0.52, 0.48, 0.51, 0.49, 0.9}));
+TEST(SpectraText, Experts) {
+  const report::SpectraView all = shown(experts({0.5, 0.52, 0.48, 0.51, 0.49, 0.9}));
   EXPECT_EQ(report::experts_text(all, 80),
             "layer  role     expert  var@64  median      z   noise  ratio  which\n"
             "    1  up_proj       2  0.4800  0.5050   -1.1  0.5000  0.960  min\n"
@@ -341,16 +342,16 @@ TEST(ShowText, Experts) {
             "their layer and role, 5 experts at least)\n");
 }
 
-TEST(ShowText, Top) {
-  const report::Shown all = shown(experts({0.5, 0.8}));
+TEST(SpectraText, Top) {
+  const report::SpectraView all = shown(experts({0.5, 0.8}));
   EXPECT_EQ(report::top_text(all, 1, false, 100),
             "var@64   noise     diff  ratio    shape  matrix\n"
             "0.8000  0.5000  +0.3000  1.600  256x192  1.up_proj.1\n"
             "(1 of 2 matrices, by ratio, largest first)\n");
 }
 
-TEST(ShowJson, NumbersAreUnroundedAndNaNIsNull) {
-  report::Shown all = shown(two_groups());
+TEST(SpectraJson, NumbersAreUnroundedAndNaNIsNull) {
+  report::SpectraView all = shown(two_groups());
   all.matrices[1].numbers.value = 2.0 / 3.0;
   all.matrices[2].numbers.value = 2.0 / 3.0;
   const auto groups = nlohmann::json::parse(report::groups_json(all));

@@ -10,18 +10,18 @@
 #include <filesystem>
 #include <functional>
 
-namespace vindex::results::testing::read_shown_files_test {
+namespace vindex::results::testing::spectra_view_files_test {
 namespace {
 
-TEST_F(ReadShown, PartialFilesAndPartsAlone) {
+TEST_F(SpectraViewFile, PartialFilesAndPartsAlone) {
   {
     const auto store = open_run_store(file_, run_, {}, false);
     measure_rows(*store, run_, 0, 4);
     store->publish_part();
   }
-  report::Shown shown = show("gini");
+  report::SpectraView shown = show("gini");
   EXPECT_EQ(shown.state, "running");
-  EXPECT_EQ(shown.matrices_measured, 4);
+  EXPECT_EQ(shown.rows_measured, 4);
   EXPECT_EQ(shown.matrices.size(), 22U);
   EXPECT_EQ(shown.matrices[3].numbers.value,
             sample_numbers(run_, 3).values[statistics::Metric::kGini]);
@@ -34,23 +34,23 @@ TEST_F(ReadShown, PartialFilesAndPartsAlone) {
   }
   shown = show("gini");
   EXPECT_EQ(shown.state, "partial");
-  EXPECT_EQ(shown.matrices_measured, 7);
+  EXPECT_EQ(shown.rows_measured, 7);
   for (const std::size_t i : {std::size_t{3}, std::size_t{6}}) {  // of the file and of a part
     EXPECT_EQ(shown.matrices[i].numbers.value,
               sample_numbers(run_, static_cast<std::int64_t>(i)).values[statistics::Metric::kGini]);
   }
-  EXPECT_TRUE(says(report::shown_headline(shown), ": partial, 7 of 22 matrices measured"));
+  EXPECT_TRUE(says(report::spectra_headline(shown), ": partial, 7 of 22 matrices measured"));
   const std::string parts = file_ + ".parts";
   for (const auto& entry : std::filesystem::directory_iterator(parts)) {
     if (entry.path().extension() == ".h5") {
       EXPECT_TRUE(
-          says(error_of([&] { report::read_shown(entry.path(), {}); }), "E-RESULTS-PART: "));
+          says(error_of([&] { report::read_spectra_view(entry.path(), {}); }), "E-RESULTS-PART: "));
     }
   }
 }
 
 // A results file may come from anywhere; what it holds must not drive the terminal.
-TEST_F(ReadShown, TextsOfAFileArePrintable) {
+TEST_F(SpectraViewFile, TextsOfAFileArePrintable) {
   write_sample(file_, run_);
   const auto is_clean = [](const std::string& text) {
     return std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -85,7 +85,7 @@ TEST_F(ReadShown, TextsOfAFileArePrintable) {
   }
 }
 
-TEST_F(ReadShown, PartsOfAnotherRunAreNotMixedIn) {
+TEST_F(SpectraViewFile, PartsOfAnotherRunAreNotMixedIn) {
   const RunDescription fast = sample_run({.experts = 5, .rows = 300, .cols = 260, .mode = "fast"});
   {
     const auto store = open_run_store(file_, fast, {}, false);
@@ -95,13 +95,13 @@ TEST_F(ReadShown, PartsOfAnotherRunAreNotMixedIn) {
   ASSERT_TRUE(std::filesystem::exists(file_ + ".parts"));
   write_sample((folder_ / "other.h5"), run_);
   std::filesystem::rename(folder_ / "other.h5", file_);
-  for (const auto& read : std::vector<std::function<void()>>{[&] { report::read_shown(file_, {}); },
-                                                             [&] { (void)read_status(file_); }}) {
+  for (const auto& read : std::vector<std::function<void()>>{
+           [&] { report::read_spectra_view(file_, {}); }, [&] { (void)read_status(file_); }}) {
     EXPECT_TRUE(says(error_of(read, ExitCode::kBadConfiguration), "E-RESUME-FINGERPRINT: "));
   }
 }
 
-TEST_F(ReadShown, AFileThatIsJustEndingIsReadAgain) {
+TEST_F(SpectraViewFile, AFileThatIsJustEndingIsReadAgain) {
   write_sample(file_, run_);
   const std::string parts = file_ + ".parts";
   std::filesystem::create_directory(parts);
@@ -128,7 +128,7 @@ TEST_F(ReadShown, AFileThatIsJustEndingIsReadAgain) {
   EXPECT_EQ(reads, 3) << "nothing has changed: no reason to read once more";
 }
 
-TEST_F(ReadShown, WhatIsNoResultsFileIsRefused) {
+TEST_F(SpectraViewFile, WhatIsNoResultsFileIsRefused) {
   EXPECT_TRUE(says(error_of([&] { show(""); }, ExitCode::kMissingInput), "E-RESULTS-MISSING"));
   write_sample(file_, run_);
   std::filesystem::resize_file(file_, std::filesystem::file_size(file_) / 2);
@@ -136,4 +136,4 @@ TEST_F(ReadShown, WhatIsNoResultsFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing::read_shown_files_test
+}  // namespace vindex::results::testing::spectra_view_files_test

@@ -2,7 +2,7 @@
 // library's back, and short ways to show it and to see what is refused.
 #pragma once
 
-#include "report/spectra/spectra_view.hpp"
+#include "report/spectra/spectra_tables.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
@@ -39,12 +39,12 @@ inline model::Selection selection(const char* layers, const char* blocks, const 
   return model::parse_selection(layers, blocks, roles, "");
 }
 
-class ReadShown : public ::testing::Test {
+class SpectraViewFile : public ::testing::Test {
  protected:
-  report::Shown show(const std::string& metric, std::optional<std::int32_t> k = {},
-                     const model::Selection& wanted = {}, const std::string& by = "") {
-    return report::read_shown(file_,
-                              {.metric = metric, .k = k, .selection = wanted, .sort_by = by});
+  report::SpectraView show(const std::string& metric, std::optional<std::int32_t> k = {},
+                           const model::Selection& wanted = {}, const std::string& by = "") {
+    return report::read_spectra_view(
+        file_, {.metric = metric, .k = k, .selection = wanted, .sort_by = by});
   }
   std::string refusal(const std::string& metric, std::optional<std::int32_t> k = {},
                       const model::Selection& wanted = {}, const std::string& by = "") {

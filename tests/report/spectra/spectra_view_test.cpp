@@ -5,13 +5,13 @@
 
 #include <cmath>
 
-namespace vindex::results::testing::read_shown_test {
+namespace vindex::results::testing::spectra_view_test {
 namespace {
 
-TEST_F(ReadShown, EveryMetricIsWhatWasMeasured) {
+TEST_F(SpectraViewFile, EveryMetricIsWhatWasMeasured) {
   write_sample(file_, run_);
   for (const statistics::MetricRow& metric : statistics::metric_rows()) {
-    const report::Shown shown = show(std::string(metric.name));
+    const report::SpectraView shown = show(std::string(metric.name));
     EXPECT_EQ(shown.metric.name, metric.name);
     EXPECT_EQ(shown.metric.has_null, metric.has_null);
     ASSERT_EQ(shown.matrices.size(), run_.matrices.size());
@@ -28,10 +28,10 @@ TEST_F(ReadShown, EveryMetricIsWhatWasMeasured) {
   }
 }
 
-TEST_F(ReadShown, WithoutAKOneThatTellsIsTaken) {
+TEST_F(SpectraViewFile, WithoutAKOneThatTellsIsTaken) {
   write_sample(file_, run_);
   // Of 16 x 24 noise has 0.58 at 4, of 8 x 16 0.55 at 2: one k for both is 2.
-  const report::Shown shown = show("");
+  const report::SpectraView shown = show("");
   EXPECT_EQ(shown.metric.label(), "var@2");
   for (std::size_t i = 0; i < shown.matrices.size(); ++i) {
     const commands::SpectrumNumbers row = sample_numbers(run_, static_cast<std::int64_t>(i));
@@ -39,21 +39,21 @@ TEST_F(ReadShown, WithoutAKOneThatTellsIsTaken) {
     EXPECT_EQ(shown.matrices[i].numbers.null, row.nulls.var_at_k[1]);
     EXPECT_LT(shown.matrices[i].numbers.null, 0.7);
   }
-  for (const report::ShownGroup& group : report::shown_groups(shown.matrices)) {
+  for (const report::MetricGroup& group : report::metric_groups(shown.matrices)) {
     EXPECT_EQ(group.k, 2);
     EXPECT_FALSE(std::isnan(group.ratio));
   }
 }
 
-TEST_F(ReadShown, GroupsThatDifferTooMuchHaveTheirOwnK) {
+TEST_F(SpectraViewFile, GroupsThatDifferTooMuchHaveTheirOwnK) {
   SampleOptions options;
   options.rows = 300;
   options.cols = 260;
   run_ = sample_run(options);
   write_sample(file_, run_);
-  const report::Shown shown = show("var_at_k");
+  const report::SpectraView shown = show("var_at_k");
   EXPECT_EQ(shown.metric.label(), "var@k");
-  const std::vector<report::ShownGroup> groups = report::shown_groups(shown.matrices);
+  const std::vector<report::MetricGroup> groups = report::metric_groups(shown.matrices);
   ASSERT_EQ(groups.size(), 6U);
   EXPECT_EQ(groups[0].k, 4);  // the router, 8 x 260
   EXPECT_EQ(groups[1].k, 64);
@@ -62,11 +62,11 @@ TEST_F(ReadShown, GroupsThatDifferTooMuchHaveTheirOwnK) {
   EXPECT_EQ(show("var_at_k", 8).metric.label(), "var@8");
 }
 
-TEST_F(ReadShown, AGivenKIsSpelledInThreeWaysAndSaysNothingFromTheShorterSideOn) {
+TEST_F(SpectraViewFile, AGivenKIsSpelledInThreeWaysAndSaysNothingFromTheShorterSideOn) {
   write_sample(file_, run_);
   for (const auto& [name, k] : std::vector<std::pair<std::string, std::optional<std::int32_t>>>{
            {"var_at_k", 8}, {"var_at_8", {}}, {"var@8", {}}, {"var@8", 8}}) {
-    const report::Shown shown = show(name, k);
+    const report::SpectraView shown = show(name, k);
     EXPECT_EQ(shown.metric.label(), "var@8");
     EXPECT_TRUE(std::isnan(shown.matrices[0].numbers.value)) << "the router's p is 8";
     EXPECT_TRUE(std::isnan(shown.matrices[0].numbers.null));
@@ -77,7 +77,7 @@ TEST_F(ReadShown, AGivenKIsSpelledInThreeWaysAndSaysNothingFromTheShorterSideOn)
   EXPECT_TRUE(says(text, "(no matrix here has a value of var@64)")) << text;
 }
 
-TEST_F(ReadShown, UnknownNamesGetTheNearestAndAList) {
+TEST_F(SpectraViewFile, UnknownNamesGetTheNearestAndAList) {
   write_sample(file_, run_);
   const std::string metric = refusal("stabel_rank");
   EXPECT_TRUE(says(metric,
@@ -101,12 +101,12 @@ TEST_F(ReadShown, UnknownNamesGetTheNearestAndAList) {
       << column;
 }
 
-TEST_F(ReadShown, FiltersSayWhatThereIs) {
+TEST_F(SpectraViewFile, FiltersSayWhatThereIs) {
   write_sample(file_, run_);
-  const report::Shown some = show("gini", {}, selection("1", "routed_expert", "down_proj"));
+  const report::SpectraView some = show("gini", {}, selection("1", "routed_expert", "down_proj"));
   ASSERT_EQ(some.matrices.size(), 5U);
   EXPECT_EQ(some.matrices[0].layer, 1);
-  EXPECT_EQ(some.matrices_total, 22);
+  EXPECT_EQ(some.rows_total, 22);
   EXPECT_TRUE(says(refusal("", {}, selection("9", "", "")), "--layer 9: no matrix of ")) << 1;
   EXPECT_TRUE(says(refusal("", {}, selection("9", "", "")), "; there are layers 0-1"));
   EXPECT_TRUE(says(refusal("", {}, selection("0-1,4-8", "", "")), "--layer 4-8: "));
@@ -118,11 +118,11 @@ TEST_F(ReadShown, FiltersSayWhatThereIs) {
   EXPECT_TRUE(says(refusal("", {}, selection("", "router", "down_proj")), "together"));
 }
 
-TEST_F(ReadShown, AnyColumnRanks) {
+TEST_F(SpectraViewFile, AnyColumnRanks) {
   write_sample(file_, run_);
   const auto first = [&](const std::string& by, const std::string& metric = "") {
-    const report::Shown shown = show(metric, {}, {}, by);
-    const report::ShownMatrix* top = report::top_matrices(shown.matrices, 1, false).at(0);
+    const report::SpectraView shown = show(metric, {}, {}, by);
+    const report::MatrixView* top = report::top_matrices(shown.matrices, 1, false).at(0);
     return std::pair<std::size_t, double>(static_cast<std::size_t>(top - shown.matrices.data()),
                                           top->sort_by);
   };
@@ -140,10 +140,10 @@ TEST_F(ReadShown, AnyColumnRanks) {
   EXPECT_EQ(first("var_at_k_difference").second, first("difference").second);
 }
 
-TEST_F(ReadShown, ASignFlipIsFoundByName) {
+TEST_F(SpectraViewFile, ASignFlipIsFoundByName) {
   run_ = sample_run({.experts = 5, .sign_flip_draws = 1});
   write_sample(file_, run_);
-  report::Shown shown = show("");
+  report::SpectraView shown = show("");
   EXPECT_TRUE(shown.metric.has_sign_flip);
   EXPECT_EQ(shown.matrices[3].numbers.sign_flip, 0.25);
   EXPECT_TRUE(says(report::groups_text(shown, 120), "   flip"));
@@ -160,7 +160,7 @@ TEST_F(ReadShown, ASignFlipIsFoundByName) {
   EXPECT_EQ(report::top_matrices(shown.matrices, 1, false).at(0)->sort_by, 21.0);
 }
 
-TEST_F(ReadShown, ColumnsAndGroupsOfLaterVersionsAreShownOrPassedOver) {
+TEST_F(SpectraViewFile, ColumnsAndGroupsOfLaterVersionsAreShownOrPassedOver) {
   write_sample(file_, run_);
   add_column("/matrix/brand_new", 1.0, 0.5);
   add_group("/matrix/folder");
@@ -173,7 +173,7 @@ TEST_F(ReadShown, ColumnsAndGroupsOfLaterVersionsAreShownOrPassedOver) {
   EXPECT_EQ(show("").matrices[2].block, model::Block::kOther);
 }
 
-TEST_F(ReadShown, ADerivedTableIsShownByItself) {
+TEST_F(SpectraViewFile, ADerivedTableIsShownByItself) {
   const std::size_t matrices = run_.matrices.size();
   for (std::size_t i = 0; i < matrices; ++i) {
     if (run_.matrices[i].role == "down_proj") {
@@ -186,21 +186,22 @@ TEST_F(ReadShown, ADerivedTableIsShownByItself) {
   report::ShowQuery query;
   query.metric = "gini";
   query.table = model::ResultTable::kImatrix;
-  const report::Shown shown = report::read_shown(file_, query);
+  const report::SpectraView shown = report::read_spectra_view(file_, query);
   ASSERT_EQ(shown.matrices.size(), 10U);
-  EXPECT_EQ(shown.matrices_total, 10);
+  EXPECT_EQ(shown.rows_total, 10);
   for (std::size_t i = 0; i < 10; ++i) {
     EXPECT_EQ(shown.matrices[i].numbers.value,
               sample_numbers(run_, static_cast<std::int64_t>(matrices + i))
                   .values[statistics::Metric::kGini]);
   }
-  EXPECT_TRUE(says(report::shown_headline(shown), "10 of 10 rows of /imatrix/ measured"));
+  EXPECT_TRUE(says(report::spectra_headline(shown), "10 of 10 rows of /imatrix/ measured"));
   query.table = model::ResultTable::kProduct;
-  EXPECT_TRUE(says(error_of([&] { report::read_shown(file_, query); }, ExitCode::kMissingInput),
-                   "E-SHOW-TABLE: "));
+  EXPECT_TRUE(
+      says(error_of([&] { report::read_spectra_view(file_, query); }, ExitCode::kMissingInput),
+           "E-SHOW-TABLE: "));
 }
 
-TEST_F(ReadShown, FastFilesShowWhatTheyHave) {
+TEST_F(SpectraViewFile, FastFilesShowWhatTheyHave) {
   run_ = sample_run({.experts = 5, .rows = 300, .cols = 260, .mode = "fast"});
   write_sample(file_, run_);
   EXPECT_FALSE(std::isnan(show("var@64").matrices[1].numbers.ratio()));
@@ -209,4 +210,4 @@ TEST_F(ReadShown, FastFilesShowWhatTheyHave) {
 }
 
 }  // namespace
-}  // namespace vindex::results::testing::read_shown_test
+}  // namespace vindex::results::testing::spectra_view_test

@@ -98,7 +98,7 @@ TEST(TextDigest, ReadersRefuseWhatValidateWould) {
   ASSERT_NE(at, std::string::npos);
   bytes[at] = 'd';
   write_file(path, bytes);
-  const Outcome shown = outcome_of([&] { read_shown_cells(path); });
+  const Outcome shown = outcome_of([&] { read_view(path); });
   EXPECT_EQ(shown.id, "E-RESULTS-DATA");
   EXPECT_EQ(shown.code, ExitCode::kMalformedInput);
   EXPECT_EQ(outcome_of([&] { merge_parts({path}, folder / "m.h5"); }).code,
@@ -149,7 +149,7 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   set_text_attribute(again, "schema_version", "1.0");
   H5Fclose(again);
   EXPECT_EQ(validate_file(path), std::vector<std::string>{});
-  EXPECT_NO_THROW(report::cells_text(read_shown_cells(path), 80));
+  EXPECT_NO_THROW(report::cells_text(read_view(path), 80));
   merge_parts({path}, folder / "merged.h5");
   EXPECT_EQ(validate_file(folder / "merged.h5"), std::vector<std::string>{});
 }

@@ -1,7 +1,5 @@
-// Owns the list of export formats; each is one file beside this one.
+// Owns what an export is made from.
 #pragma once
-
-#include "export.hpp"
 
 #include "commands/spectra/spectra_cells.hpp"
 #include "results/reading/results_reader.hpp"
@@ -30,13 +28,5 @@ inline double var_at_64(const results::StoredRow& row) {
 inline double var_at_64_null(const results::StoredRow& row) {
   return commands::var_at_k_null_of(row, statistics::kPlaceOf64);
 }
-
-void export_csv(ExportInput& input, const std::string& target);
-void export_json(ExportInput& input, const std::string& target);
-void export_weightwatcher(ExportInput& input, const std::string& target);
-/// `input` at `path`; checks what is in the way before it writes.
-void export_phase_json(ExportInput& input, const std::string& path, const PhaseInputs& others,
-                       const std::string& folder, bool replace);
-void export_gate_vectors(ExportInput& input, const std::string& folder);
 
 }  // namespace vindex::report
