@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -18,7 +20,7 @@ copyright = "the vindex authors"  # noqa: A001
 release = re.search(r"project\(vindex VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["library-example"]
+exclude_patterns = ["library/example"]
 html_theme = "furo"
 html_title = f"vindex {release}"
 html_copy_source = False
@@ -41,17 +43,21 @@ MARKER = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)(?:#[^)]*)?\)")
 
 
-def name_repository_file(match: re.Match[str]) -> str:
-    """`[text](../path)` as text; with the path behind it where the text does not name it."""
-    text, path = match[1], match[2].removeprefix("../")
-    if not (ROOT / path).exists():
-        raise FileNotFoundError(f"a page links {match[2]}, which there is not")
+def name_repository_file(match: re.Match[str], folder: Path) -> str:
+    """`[text](../path)` of a page in `folder` as text, if it leaves docs/; with the path behind it where the text does not name it."""
+    text, file = match[1], (folder / match[2]).resolve()
+    if not file.exists():
+        raise FileNotFoundError(f"a page of {folder} links {match[2]}, which there is not")
+    if file.is_relative_to(ROOT / "docs"):
+        return match[0]
+    path = str(file.relative_to(ROOT))
     return text if Path(path).name in text or path in text else f"{text} (`{path}`)"
 
 
-def read_source(_app: object, _name: str, text: list[str]) -> None:
-    text[0] = LINK.sub(name_repository_file, MARKER.sub("", text[0]))
+def read_source(app: Sphinx, name: str, text: list[str]) -> None:
+    folder = Path(app.env.doc2path(name)).parent
+    text[0] = LINK.sub(lambda match: name_repository_file(match, folder), MARKER.sub("", text[0]))
 
 
-def setup(app: object) -> None:
-    app.connect("source-read", read_source)  # type: ignore[attr-defined]
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", read_source)

@@ -1,3 +1,5 @@
+// Owns the lanes of a device: how many there are, who has one, when its memory is given back; and
+// the calls of the interface in terms of them.
 #include "cuda_backend.hpp"
 
 #include "kernels/device/device_versions.hpp"
@@ -38,8 +40,8 @@ std::uint64_t held_workspace(std::int64_t rows, std::int64_t cols) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels)
-    : device_(device), kernels_(kernels) {
+CudaBackend::CudaBackend(std::int32_t device, const KernelTable& kernels, const TrialPlan& trials)
+    : device_(device), kernels_(kernels), trial_order_(trials.order), tests_(trials.known) {
   check(cudaSetDevice(device_));
   clear_trap_report();
   check(cudaGetDeviceProperties(&properties_, device_));
@@ -168,11 +170,12 @@ void CudaBackend::try_kernels(const RoutePreference& wish, SpectrumMode mode) {
   });
   if (!untried.empty() && !broken_by_) {
     LaneLease lease(*this);
+    const auto keep = [&](const SelfTest& test) {
+      const std::lock_guard lock(mutex_);
+      tests_.push_back(test);
+    };
     broken_by_ =
-        run_self_tests(lease.lane().solver, kernels_, traits_, untried, [&](const SelfTest& test) {
-          const std::lock_guard lock(mutex_);
-          tests_.push_back(test);
-        });
+        run_self_tests(lease.lane().solver, kernels_, traits_, untried, keep, trial_order_);
   }
   if (broken_by_) {
     throw DeviceError("E-SELF-TEST", broken_text(wish));

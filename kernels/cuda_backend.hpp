@@ -24,7 +24,7 @@ namespace vindex::kernels {
 class CudaBackend final : public Backend {
  public:
   /// `kernels` must outlive the object. Errors: DeviceError.
-  CudaBackend(std::int32_t device, const KernelTable& kernels);
+  CudaBackend(std::int32_t device, const KernelTable& kernels, const TrialPlan& trials = {});
   /// Handles and memory are given back on their own device, whatever the thread used before.
   ~CudaBackend() override { (void)cudaSetDevice(device_); }
 
@@ -76,6 +76,7 @@ class CudaBackend final : public Backend {
 
   std::int32_t device_;
   const KernelTable& kernels_;
+  std::int64_t trial_order_;
   cudaDeviceProp properties_{};
   DeviceTraits traits_;
   std::uint64_t lane_budget_ = 0;

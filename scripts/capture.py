@@ -6,7 +6,7 @@
     scripts/capture.py model.gguf --text prompts.txt -o dump --layers 0,8-15
 
 One prompt at a time goes through the model, and its rows go to disk before the next one: memory is the model and one prompt.
-What is written, and what of a mixture of experts is not: docs/capture.md. Packages: scripts/python_env.sh --models.
+What is written, and what of a mixture of experts is not: docs/commands/capture.md. Packages: scripts/python_env.sh --models.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Finds words that texts for users avoid and suggests better ones: check_words.py [FILE...]
 
-Checks docs/*.md, README.md, CONTRIBUTING.md and the string literals of apps/*.cpp, or the files given, against the list
-scripts/words.txt. Code quoted in Markdown is verbatim: `code` and addresses of links are skipped, and of fenced blocks
-only comments are checked. Where codespell is installed, misspellings are reported too, by its own dictionary and
+Checks the pages below docs/, README.md, CONTRIBUTING.md, the string literals of apps/ and the comments of the public headers
+(include/), or the files given, against the list scripts/words.txt. Code quoted in Markdown or in a comment is verbatim: `code` and
+addresses of links are skipped, and of fenced blocks only comments are checked. Where codespell is installed, misspellings are reported too, by its own dictionary and
 scripts/spelling.txt; where it is not, a line on standard error says so.
 
 Exit code: 0 nothing found, 1 something found, 64 an invalid line in the list."""
@@ -61,10 +61,35 @@ def markdown(text):
             paragraph.append(line)
         elif paragraph:
             # The whole paragraph at once: code and phrases continue across lines.
-            whole = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda code: re.sub(r"[^\n]", "`", code[0]), "\n".join(paragraph), flags=re.S)
+            whole = without_code("\n".join(paragraph))
             whole = re.sub(r"\]\([^)\s]*\)", lambda link: "]" + "`" * (len(link[0]) - 1), whole)
             yield first, whole
             paragraph = []
+
+
+def without_code(text):
+    """`text` with `code` blanked, line by line as long as before."""
+    return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda code: re.sub(r"[^\n]", "`", code[0]), text, flags=re.S)
+
+
+def comments(text):
+    """(first line, text) of the comments of C++, those of lines that follow each other as the one that they are."""
+    block, first = [], 0
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        comment = re.search(r"(?:^|\s)//[/!]?<?(.*)", line)
+        if comment:
+            first = first if block else number
+            block.append(comment[1])
+        elif block:
+            yield first, without_code("\n".join(block))
+            block = []
+
+
+def texts_of(path, text):
+    """What of a file is checked, by its kind."""
+    if path.endswith(".md"):
+        return markdown(text)
+    return comments(text) if path.endswith(".hpp") else literals(text)
 
 
 def literals(text):
@@ -96,7 +121,7 @@ def check(path, found, allowed):
     shown = path if name.startswith("..") else name
     exceptions = [expression for pattern, expression in allowed if fnmatch.fnmatch(name, pattern)]
     findings = []
-    for first, words in (markdown if path.endswith(".md") else literals)(text):
+    for first, words in texts_of(path, text):
         for expression, better in found:
             for hit in expression.finditer(words):
                 line = first + words.count("\n", 0, hit.start())
@@ -124,10 +149,10 @@ def misspellings(paths):
 
 def texts():
     """The files that are checked by default."""
-    for folder, ending in (("docs", ".md"), ("apps", ".cpp")):
-        for name in sorted(os.listdir(os.path.join(ROOT, folder))):
-            if name.endswith(ending):
-                yield os.path.join(ROOT, folder, name)
+    for folder, ending in (("docs", ".md"), ("apps", ".cpp"), ("include", ".hpp")):
+        for at, folders, names in os.walk(os.path.join(ROOT, folder)):
+            folders.sort()
+            yield from (os.path.join(at, name) for name in sorted(names) if name.endswith(ending))
     yield os.path.join(ROOT, "README.md")
     yield os.path.join(ROOT, "CONTRIBUTING.md")
 

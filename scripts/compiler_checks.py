@@ -6,7 +6,7 @@
   - nothing touches the accumulators of a wgmma between its issue and its wait (SASS; requires cuobjdump, which a toolkit has and
     PyPI's nvidia-cuda-cuobjdump brings).
 
-Reads what scripts/keep_compiler_output.sh kept when the kernels were built. Ends with 1 where a check fails, with 2 where there
+Reads what scripts/toolchain/keep_compiler_output.sh kept when the kernels were built. Ends with 1 where a check fails, with 2 where there
 is nothing to check.
 """
 import pathlib

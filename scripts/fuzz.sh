@@ -14,7 +14,7 @@ else
   limits=("-max_total_time=${1:-60}")
 fi
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -j "$(scripts/build_jobs.sh)" --target fuzzers
+cmake --build --preset fuzz -j "$(scripts/toolchain/build_jobs.sh)" --target fuzzers
 findings="$PWD/build/fuzz/findings"
 mkdir -p "$findings"
 count=0

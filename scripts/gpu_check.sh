@@ -6,15 +6,14 @@
 #   scripts/gpu_check.sh run [FOLDER [PART...]] on the GPU machine, from a checkout with bundle/: every part, each with
 #                                               its time limit, whatever the result of the one before. Below nine minutes.
 # FOLDER (default bench/results) gets two files a call, written anew after every part: a summary (JSON) and an archive of
-# all output (scripts/gpu_record.sh). Documents for bench/results lie in the archive.
+# all output (scripts/gpu/record.sh). Documents for bench/results lie in the archive.
 # Parts, what decides most first, each in a process of its own, so that a kernel that traps or hangs costs only its own part
 # and no earlier result:
-#   facts self-test suites conformance stages end-to-end bench peers agreement counters barriers sanitizer initcheck racecheck
-#   trace decode probe
+#   facts self-test suites conformance stages end-to-end bench peers agreement counters sanitizer initcheck racecheck trace
 # Together they need more than nine minutes; parts that are cut off are reported. Two calls have everything that matters, and
 # together fit into fifteen minutes of a device:
 #   run FOLDER first    facts self-test suites conformance stages end-to-end bench peers                     (8.7 minutes at most)
-#   run FOLDER second   facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe       (4.5)
+#   run FOLDER second   facts self-test agreement counters sanitizer initcheck racecheck trace                              (4.5)
 # Where the self-tests reject a kernel, later parts use the best remaining route, which the summary names. A suite that
 # fails is run again with synchronous launches, with a dump of the device, and under memcheck.
 # Exit code: 0 if all parts succeeded, 1 if a part failed, 70 without a GPU, 64 for wrong usage, 66 without a bundle.
@@ -22,7 +21,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 first_parts=(facts self-test suites conformance stages end-to-end bench peers)
-second_parts=(facts self-test agreement counters barriers sanitizer initcheck racecheck trace decode probe)
+second_parts=(facts self-test agreement counters sanitizer initcheck racecheck trace)
 all_parts=("${first_parts[@]}" "${second_parts[@]:2}")
 
 # A borrowed machine is available for ten minutes a call and for fifteen in all; its start, unpacking and the tables take some
@@ -39,7 +38,7 @@ sanitizer_filter="${VINDEX_SANITIZE_FILTER:-*GramKernels.BlockScaledFp8*/0:*Gram
 *DeferredBand.BatchesGive*/0:*SharedChase.ABroken*/0:*NativeOperands.Scales*/0:*CodeSlices.DigitsAt*/0:*TridiagonalValues.InFloat32Have*/0:\
 *TopSolvers.FastTakesWide*/0:*BandTail.*/0:*BandUpdate.*/0:*DecodeKernels.*/0:*ForwardCalls.Little*/0:*ForwardCalls.Products*/0}"
 
-do_part=scripts/gpu_parts.sh
+do_part=scripts/gpu/parts.sh
 
 # synccheck objects to the chase by design: its warps reach one barrier, whose number of threads is given, from two loops, as
 # PTX allows (bar.sync a, b). So the chase is looked at by itself, and of it only such an objection is expected.
@@ -125,9 +124,6 @@ do_parts() {
         for one in deferred deferred-products native chase-flags codes back update operands panel chase32 product; do
           part "counters $one" 30 "$do_part" counters "$one" || true
         done ;;
-      barriers)
-        part barriers 30 "$do_part" probe barriers 20 barriers || true
-        merge_into barriers.json "$raw/barriers.json" ;;
       initcheck)
         part "sanitizer initcheck" 45 "$do_part" sanitize initcheck gpu_kernel_tests "$sanitizer_filter" || true ;;
       racecheck)
@@ -141,9 +137,6 @@ do_parts() {
         ((limit <= ${VINDEX_BENCH_SECONDS:-$limit})) || limit="$VINDEX_BENCH_SECONDS"
         part bench "$limit" "$do_part" bench_table || true
         merge_into spectra.json "$raw"/bench-*.json ;;
-      decode)
-        part decode 90 "$do_part" probe decode 60 decode || true
-        merge_into decode.json "$raw/decode.json" ;;
       trace) part trace 75 "$do_part" trace || true ;;
       sanitizer)
         part "sanitizer memcheck" 45 "$do_part" sanitize memcheck gpu_kernel_tests "$sanitizer_filter" || true
@@ -162,9 +155,6 @@ do_parts() {
         part "peers cusolver svd" 30 "$do_part" probe svd 20 peers-svd || true
         part "peers cupy" 60 "$do_part" peers cupy 40 || true
         merge_into peers.json "$raw"/peers-*.json ;;
-      probe)
-        part probe 150 "$do_part" probe transfers,memory,peaks,gram,eigen 100 probe || true
-        merge_into probe.json "$raw/probe.json" ;;
       *) echo "gpu_check: no part is called $chosen: ${all_parts[*]}, or first, second" >&2; return 64 ;;
     esac
   done
@@ -180,7 +170,7 @@ hold_device() {
 merge_into() {
   local target="gpu-$gpu-$1"
   shift
-  if ! python3 bench/merge_results.py -o "$raw/$target" "$@" >"$raw/merge.log" 2>&1; then
+  if ! python3 bench/records/merge_results.py -o "$raw/$target" "$@" >"$raw/merge.log" 2>&1; then
     last_log="$raw/merge.log"
     record "$target" failed 1 0 "not written: no whole document"
     failed=1
@@ -213,7 +203,7 @@ run() {
   mkdir -p "$raw"
   commit=unknown
   best_route=auto
-  source scripts/gpu_record.sh
+  source scripts/gpu/record.sh
   trap end_call EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
@@ -242,7 +232,7 @@ run() {
   else
     # The end of the output is what a short reply shows.
     if compgen -G "$raw/gpu-$gpu-*.json" >/dev/null; then
-      python3 bench/merge_results.py --table "$raw"/gpu-"$gpu"-*.json >"$raw/tables.txt" 2>&1 || true
+      python3 bench/records/merge_results.py --table "$raw"/gpu-"$gpu"-*.json >"$raw/tables.txt" 2>&1 || true
       tail -n 70 "$raw/tables.txt"
     fi
   fi
@@ -255,7 +245,7 @@ run() {
 
 case "${1:-}" in
   bundle)
-    source scripts/gpu_bundle.sh
+    source scripts/gpu/bundle.sh
     bundle ;;
   run) shift; run "$@" ;;
   *) awk 'NR > 1 && !/^#/ { exit } NR > 1' "$0"; exit 64 ;;

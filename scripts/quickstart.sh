@@ -27,7 +27,7 @@ why="no GPU and no driver of one here"
 if [[ "$wish" == cpu ]]; then
   why="asked for by --cpu"
 elif [[ "$wish" == cuda ]] || has_gpu; then
-  if folder="$(scripts/find_nvcc.sh)"; then
+  if folder="$(scripts/toolchain/find_nvcc.sh)"; then
     preset=cuda
     export PATH="$folder:$PATH"
     why="a GPU is here"
@@ -43,7 +43,7 @@ elif [[ "$wish" == cuda ]] || has_gpu; then
   fi
 fi
 
-jobs="$(scripts/build_jobs.sh)"
+jobs="$(scripts/toolchain/build_jobs.sh)"
 echo "vindex quickstart"
 echo "  1. install the packages that are missing (Debian 12, asks for root or sudo)"
 echo "  2. build the program and its library, preset $preset ($why): with $jobs compilers at once"

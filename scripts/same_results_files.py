@@ -64,10 +64,17 @@ def file_digest(path):
         return hashlib.sha256(re.sub(rb"vindex [\d.]+ \([0-9a-f]+(-dirty)?\)", b"", file.read())).hexdigest()
 
 
-def plain(value, file, name):
-    """A value of HDF5 as something that `==` compares bit for bit: references as the names that they point to."""
+def names_by_address(file):
+    """Of every object: libhdf5 looks for a reference's name through the whole file, each time."""
+    found = {}
+    h5py.h5o.visit(file.id, lambda name, info: found.setdefault(info.addr, "/" + name.decode()) and None, info=True)
+    return found
+
+
+def plain(value, file, name, names):
+    """A value of HDF5 as something that `==` compares bit for bit: references as the `names` that they point to."""
     if isinstance(value, h5py.Reference):
-        return file[value].name if value else "nothing"
+        return names[h5py.h5o.get_info(h5py.h5r.dereference(value, file.id)).addr] if value else "nothing"
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")
     if isinstance(value, str):
@@ -75,7 +82,7 @@ def plain(value, file, name):
     if isinstance(value, h5py.Empty):
         return "empty"
     if isinstance(value, np.ndarray) and value.dtype.hasobject or isinstance(value, (np.void, list, tuple)):
-        return [plain(item, file, name) for item in value]
+        return [plain(item, file, name, names) for item in value]
     return np.asarray(value).tobytes()
 
 
@@ -89,14 +96,14 @@ def described(type_id):
 
 def objects_of(file):
     """Every object and attribute by name, each as a list of (what, value)."""
-    found = {}
+    found, names = {}, names_by_address(file)
 
     def attributes(name, item):
         for key in item.attrs:
             full = f"{name}@{key}"
             stored = item.attrs.get_id(key)
             found[full] = [("type", described(stored.get_type())), ("shape", stored.shape),
-                           ("value", plain(item.attrs[key], file, full))]
+                           ("value", plain(item.attrs[key], file, full, names))]
 
     def visit(name, item):
         name = "/" + name
@@ -108,7 +115,7 @@ def objects_of(file):
         filters = [storage.get_filter(i)[0::2] for i in range(storage.get_nfilters())]
         found[name] = [("kind", "dataset"), ("type", (described(item.id.get_type()), str(item.dtype))), ("shape", item.shape),
                        ("largest shape", item.maxshape), ("chunks", item.chunks), ("filters", repr(filters)),
-                       ("fill value", None if item.dtype.hasobject else plain(item.fillvalue, file, name)), ("values", plain(item[()], file, name))]
+                       ("fill value", None if item.dtype.hasobject else plain(item.fillvalue, file, name, names)), ("values", plain(item[()], file, name, names))]
 
     attributes("", file)
     file.visititems(visit)
@@ -128,10 +135,18 @@ def value_difference(old, new):
     return f"{str(old)[:80]} | {str(new)[:80]}"
 
 
+def read_objects(path):
+    with h5py.File(path) as file:
+        return objects_of(file)
+
+
 def hdf5_differences(old_path, new_path):
     """What differs between two HDF5 files, but for LEFT_OUT_OF_HDF5."""
-    with h5py.File(old_path) as old_file, h5py.File(new_path) as new_file:
-        old, new = objects_of(old_file), objects_of(new_file)
+    return object_differences(read_objects(old_path), read_objects(new_path))
+
+
+def object_differences(old, new):
+    """The same of what read_objects() found in two files."""
     found = [f"{name or '/'} only in {'OLD' if name in old else 'NEW'}" for name in sorted(old.keys() ^ new.keys())]
     for name in sorted(old.keys() & new.keys()):
         if name not in (left_out for left_out, _ in LEFT_OUT_OF_HDF5) and old[name] != new[name]:

@@ -20,13 +20,13 @@ python=${PYTHON:-/usr/bin/python3}  # as scripts/python_env.sh: Debian's own fir
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-tools=$(scripts/wheel_tools.sh "$python")
+tools=$(scripts/wheel/tools.sh "$python")
 PATH="$tools/bin:$PATH"
 
-CMAKE_BUILD_PARALLEL_LEVEL=$(scripts/build_jobs.sh) pip wheel --quiet --disable-pip-version-check --no-deps \
+CMAKE_BUILD_PARALLEL_LEVEL=$(scripts/toolchain/build_jobs.sh) pip wheel --quiet --disable-pip-version-check --no-deps \
   --no-build-isolation --wheel-dir "$work/plain" python/ "${settings[@]}" "${more[@]}"
 # The driver's own libraries, and CUDA's of hundreds of megabytes, are the system's.
 auditwheel repair --exclude 'libcuda.so.*' --exclude 'libcudart.so.*' --exclude 'libcublas*.so.*' --exclude 'libcusolver.so.*' \
   --exclude 'libcusparse.so.*' --exclude 'libnvJitLink.so.*' --wheel-dir "$work/whole" "$work"/plain/*.whl >"$work/log" 2>&1 ||
   { cat "$work/log" >&2; exit 1; }
-scripts/wheel_licences.py "$work"/whole/*.whl "$out"
+scripts/wheel/licences.py "$work"/whole/*.whl "$out"

@@ -1,3 +1,5 @@
+// Owns the making of a BackBatch (reductions that keep their factors) and its turn by either
+// kernel.
 #include "back_batch.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"

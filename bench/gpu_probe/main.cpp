@@ -1,6 +1,6 @@
-// gpu_probe: what this GPU, its bus and its libraries give, before anything is built on them. Rows
-// `probe.*` and `gram` in the form "vindex-bench/1". Each group runs in a process of its own and is
-// ended at its time limit; what it found until then is kept.
+// gpu_probe: what the bus of this GPU, its libraries and the kernels of a spectrum give. Rows
+// `probe.*` and `spectra.*` in the form "vindex-bench/1". Each group runs in a process of its own
+// and is ended at its time limit; what it found until then is kept.
 #include "probe.hpp"
 
 #include "engine/run/version.hpp"
@@ -26,16 +26,10 @@ struct Group {
   double share;  ///< of the time limit
 };
 
-constexpr std::array<Group, 10> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
-                                            {"memory", probe::probe_memory, 0.05},
-                                            {"decode", probe::probe_decode, 0.25},
-                                            {"peaks", probe::probe_peaks, 0.1},
-                                            {"barriers", probe::probe_barriers, 0.1},
-                                            {"gram", probe::probe_gram, 0.15},
-                                            {"eigen", probe::probe_eigen, 0.25},
-                                            {"values", probe::probe_values, 0.15},
-                                            {"svd", probe::probe_svd, 0.15},
-                                            {"stages", probe::probe_stages, 0.1}}};
+constexpr std::array<Group, 4> kGroups = {{{"transfers", probe::probe_transfers, 0.1},
+                                           {"values", probe::probe_values, 0.15},
+                                           {"svd", probe::probe_svd, 0.15},
+                                           {"stages", probe::probe_stages, 0.1}}};
 
 struct Options {
   int device = 0;
@@ -53,8 +47,8 @@ int hold_device(int device, double seconds) {
   probe::check(cudaFree(nullptr));
   fmt::print("gpu_probe: a context is held\n");
   std::fflush(stdout);
-  const double end = bench::wall_seconds() + seconds;
-  while (bench::wall_seconds() < end) {
+  const double end = throughput::wall_seconds() + seconds;
+  while (throughput::wall_seconds() < end) {
     ::usleep(100'000);
   }
   return 0;
@@ -70,7 +64,7 @@ int hold_device(int device, double seconds) {
   int code = 0;
   try {
     probe::Probe probe(options.device, seconds, options.samples,
-                       [&](const bench::Row& row) { say(bench::row_json(row)); });
+                       [&](const throughput::Row& row) { say(throughput::row_json(row)); });
     probe.stages = options.stages;
     int driver = 0;
     int runtime = 0;
@@ -83,27 +77,27 @@ int hold_device(int device, double seconds) {
             .dump());
     group.run(probe);
   } catch (const std::exception& error) {
-    bench::Row row = probe::plain_row("probe.group", group.name, "seconds");
+    throughput::Row row = probe::plain_row("probe.group", group.name, "seconds");
     row.note = error.what();
-    say(bench::row_json(row));
+    say(throughput::row_json(row));
     code = 1;
   }
   std::fflush(stream);
   ::_exit(code);  // the driver's own ends are not waited for
 }
 
-bench::Row row_of(const nlohmann::json& line) {
-  bench::Row row{.name = line.at("name"),
-                 .route = line.at("route"),
-                 .backend = line.at("backend"),
-                 .rows = line.at("rows"),
-                 .cols = line.at("cols"),
-                 .batch = line.at("batch"),
-                 .encoding = line.at("encoding"),
-                 .spectrum = line.value("spectrum", ""),
-                 .unit = line.at("unit"),
-                 .samples = line.at("samples"),
-                 .note = line.value("note", "")};
+throughput::Row row_of(const nlohmann::json& line) {
+  throughput::Row row{.name = line.at("name"),
+                      .route = line.at("route"),
+                      .backend = line.at("backend"),
+                      .rows = line.at("rows"),
+                      .cols = line.at("cols"),
+                      .batch = line.at("batch"),
+                      .encoding = line.at("encoding"),
+                      .spectrum = line.value("spectrum", ""),
+                      .unit = line.at("unit"),
+                      .samples = line.at("samples"),
+                      .note = line.value("note", "")};
   if (!line.at("limit").is_null()) {
     row.limit = line.at("limit").get<double>();
   }
@@ -114,21 +108,23 @@ bench::Row row_of(const nlohmann::json& line) {
 }
 
 /// Takes one line of a group's process into the report.
-void take_line(const std::string& text, bench::Report& report) {
+void take_line(const std::string& text, throughput::Report& report) {
   const auto line = nlohmann::json::parse(text, nullptr, false);
   if (line.is_discarded()) {
     return;  // cut off by the end of its process
   }
   if (line.contains("device")) {
-    report.gpu = bench::GpuFacts{
-        .name = line.at("device"), .driver = bench::gpu_driver_version(), .cuda = line.at("cuda")};
+    report.gpu = throughput::GpuFacts{.name = line.at("device"),
+                                      .driver = throughput::gpu_driver_version(),
+                                      .cuda = line.at("cuda")};
     return;
   }
   report.rows.push_back(row_of(line));
 }
 
 /// Runs one group to its end or its time limit. True where its process ended by itself and well.
-bool take_group(const Group& group, const Options& options, double seconds, bench::Report& report) {
+bool take_group(const Group& group, const Options& options, double seconds,
+                throughput::Report& report) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) {
     throw SystemError("E-PIPE", errno, "no pipe for a group of probes");
@@ -144,11 +140,11 @@ bool take_group(const Group& group, const Options& options, double seconds, benc
     throw SystemError("E-FORK", errno, "no process for a group of probes");
   }
   // A case that was begun in time may end late, but not by much.
-  const double deadline = bench::wall_seconds() + seconds + 10.0;
+  const double deadline = throughput::wall_seconds() + seconds + 10.0;
   std::string pending;
   bool timed_out = false;
   for (;;) {
-    const double left = deadline - bench::wall_seconds();
+    const double left = deadline - throughput::wall_seconds();
     pollfd wait{.fd = ends[0], .events = POLLIN, .revents = 0};
     if (left <= 0.0 || ::poll(&wait, 1, static_cast<int>(1e3 * left) + 1) == 0) {
       timed_out = true;
@@ -171,7 +167,7 @@ bool take_group(const Group& group, const Options& options, double seconds, benc
   ::waitpid(process, &status, 0);
   const bool ended_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!ended_well && !(WIFEXITED(status) && WEXITSTATUS(status) == 1)) {
-    bench::Row row = probe::plain_row("probe.group", group.name, "seconds");
+    throughput::Row row = probe::plain_row("probe.group", group.name, "seconds");
     row.note = timed_out ? fmt::format("ended at its time limit of {:.0f} s", seconds + 10.0)
                          : fmt::format("its process ended by signal {}", WTERMSIG(status));
     report.rows.push_back(row);
@@ -182,7 +178,9 @@ bool take_group(const Group& group, const Options& options, double seconds, benc
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("gpu_probe: what a GPU, its bus and its libraries give, as rows probe.*");
+  CLI::App app(
+      "gpu_probe: what the bus of a GPU, its libraries and our kernels give, as rows probe.* and "
+      "spectra.*");
   Options options;
   std::vector<std::string> names;
   for (const Group& group : kGroups) {
@@ -233,9 +231,9 @@ int main(int argc, char** argv) {
     if (options.hold > 0.0) {
       return hold_device(options.device, options.hold);
     }
-    bench::Report report{.commit = engine::program_commit(),
-                         .command = bench::command_text({argv, argv + argc}),
-                         .host = bench::host_facts("none")};
+    throughput::Report report{.commit = engine::program_commit(),
+                              .command = throughput::command_text({argv, argv + argc}),
+                              .host = throughput::host_facts("none")};
     double total = 0.0;
     for (const Group& group : kGroups) {
       total += options.only.empty() || std::find(options.only.begin(), options.only.end(),
@@ -244,7 +242,7 @@ int main(int argc, char** argv) {
                    : 0.0;
     }
     bool all_well = true;
-    const double start = bench::wall_seconds();
+    const double start = throughput::wall_seconds();
     double planned = 0.0;
     for (const Group& group : kGroups) {
       if (!options.only.empty() &&
@@ -253,10 +251,11 @@ int main(int argc, char** argv) {
       }
       // What earlier groups left over is a later one's.
       planned += options.seconds * group.share / total;
-      const double seconds = std::max(1.0, planned - (bench::wall_seconds() - start));
+      const double seconds = std::max(1.0, planned - (throughput::wall_seconds() - start));
       all_well = take_group(group, options, seconds, report) && all_well;
     }
-    fmt::print("{}", options.json ? bench::report_json(report) : bench::report_table(report));
+    fmt::print("{}",
+               options.json ? throughput::report_json(report) : throughput::report_table(report));
     if (!report.gpu) {
       fmt::print(stderr, "gpu_probe: no GPU was reached: {}\n",
                  report.rows.empty() ? "no group ran" : report.rows.front().note);

@@ -1,8 +1,9 @@
+// Owns the timing of a probe: a warm-up, samples between two events until the time is up, and the
+// small kernels that fill memory, copy it or keep the device busy meanwhile.
 #include "probe.hpp"
 
 #include "kernels/device/launch.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace vindex::probe {
@@ -63,8 +64,9 @@ Event make_event() {
   return Event(event);
 }
 
-Probe::Probe(int device, double seconds, int samples, std::function<void(const bench::Row&)> emit)
-    : deadline_(bench::wall_seconds() + seconds), samples_(samples), emit_(std::move(emit)) {
+Probe::Probe(int device, double seconds, int samples,
+             std::function<void(const throughput::Row&)> emit)
+    : deadline_(throughput::wall_seconds() + seconds), samples_(samples), emit_(std::move(emit)) {
   check(cudaSetDevice(device));
   check(cudaGetDeviceProperties(&properties_, device));
   stream_ = kernels::make_stream();
@@ -74,7 +76,7 @@ std::vector<double> Probe::microseconds(const std::function<void()>& work,
                                         const std::function<void()>& prepare) {
   const Event start = make_event();
   const Event end = make_event();
-  return bench::take_samples({.samples = samples_, .case_seconds = 5.0}, [&] {
+  return throughput::take_samples({.samples = samples_, .case_seconds = 5.0}, [&] {
     if (prepare) {
       prepare();
     }
@@ -89,8 +91,8 @@ std::vector<double> Probe::microseconds(const std::function<void()>& work,
   });
 }
 
-void Probe::run(bench::Row row, const std::function<void(bench::Row&)>& fill) {
-  if (bench::wall_seconds() > deadline_) {
+void Probe::run(throughput::Row row, const std::function<void(throughput::Row&)>& fill) {
+  if (throughput::wall_seconds() > deadline_) {
     row.note = "not run: the time limit was reached";
   } else {
     // Said before it is begun: what hangs is known by name.
@@ -107,7 +109,8 @@ void Probe::run(bench::Row row, const std::function<void(bench::Row&)>& fill) {
   emit_(row);
 }
 
-bench::Row plain_row(const std::string& name, const std::string& route, const std::string& unit) {
+throughput::Row plain_row(const std::string& name, const std::string& route,
+                          const std::string& unit) {
   return {.name = name, .route = route, .backend = "cuda", .encoding = "none", .unit = unit};
 }
 
@@ -116,13 +119,6 @@ std::vector<double> gigabytes_per_second(double bytes, std::vector<double> micro
     value = 1e-3 * bytes / value;
   }
   return microseconds;
-}
-
-std::string rate_note(double flop, const std::vector<double>& microseconds) {
-  return microseconds.empty()
-             ? "no sample"
-             : number(1e-6 * flop / *std::min_element(microseconds.begin(), microseconds.end())) +
-                   " TFLOP/s at best, " + number(flop) + " flop a launch";
 }
 
 std::string number(double value) {

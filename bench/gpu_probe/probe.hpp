@@ -52,11 +52,10 @@ struct LibraryChoice {
 class Probe {
  public:
   /// Rows go to `emit` as they are found. No case is begun after `seconds`.
-  Probe(int device, double seconds, int samples, std::function<void(const bench::Row&)> emit);
+  Probe(int device, double seconds, int samples, std::function<void(const throughput::Row&)> emit);
 
   const cudaDeviceProp& properties() const { return properties_; }
   cudaStream_t stream() const { return stream_.get(); }
-  bool has_clusters() const { return properties_.major >= 9; }
 
   /// Microseconds of `work` on stream() by events, after one warm-up. `prepare` comes before each
   /// and is not timed.
@@ -68,24 +67,22 @@ class Probe {
 
   /// Runs one case: `fill` gets the row and puts samples into it; what it throws becomes the note.
   /// After the time limit nothing runs and the note says so.
-  void run(bench::Row row, const std::function<void(bench::Row&)>& fill);
+  void run(throughput::Row row, const std::function<void(throughput::Row&)>& fill);
 
  private:
   cudaDeviceProp properties_{};
   kernels::Stream stream_;
   double deadline_;
   int samples_;
-  std::function<void(const bench::Row&)> emit_;
+  std::function<void(const throughput::Row&)> emit_;
 };
 
 /// A row of the CUDA back end that has no shape.
-bench::Row plain_row(const std::string& name, const std::string& route, const std::string& unit);
+throughput::Row plain_row(const std::string& name, const std::string& route,
+                          const std::string& unit);
 
 /// Turns the microseconds of moving `bytes` into GB/s.
 std::vector<double> gigabytes_per_second(double bytes, std::vector<double> microseconds);
-
-/// "54.3 TFLOP/s" for `flop` in the fastest of `microseconds`.
-std::string rate_note(double flop, const std::vector<double>& microseconds);
 
 /// Four significant digits.
 std::string number(double value);
@@ -102,12 +99,6 @@ void copy_on_device(const float* from, float* to, std::int64_t count, int times,
 
 // The groups.
 void probe_transfers(Probe& probe);  ///< host and device, alone and beside kernels
-void probe_memory(Probe& probe);     ///< device memory and L2
-void probe_decode(Probe& probe);     ///< our decoders, beside a copy
-void probe_peaks(Probe& probe);      ///< arithmetic of plain kernels, and of cuBLAS
-void probe_barriers(Probe& probe);   ///< launches, clusters, distributed shared memory, grid
-void probe_gram(Probe& probe);       ///< Gram matrices by cuBLAS, with their errors
-void probe_eigen(Probe& probe);      ///< cuSOLVER's eigenvalue solvers
 void probe_values(Probe& probe);     ///< singular values by cuBLAS's Gram and cuSOLVER's values
 void probe_svd(Probe& probe);        ///< singular values by cuSOLVER's batched approximate SVD
 void probe_stages(Probe& probe);     ///< every kernel of a spectrum in `default`

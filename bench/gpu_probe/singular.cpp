@@ -51,7 +51,7 @@ struct Singular {
 
   /// Milliseconds per matrix, and in the note what is wrong with the values. `squared`: they are
   /// eigenvalues of Gram matrices.
-  void finish(bench::Row& row, bool squared) const {
+  void finish(throughput::Row& row, bool squared) const {
     for (double& sample : row.samples) {
       sample *= 1e-3 / static_cast<double>(batch);
     }
@@ -129,7 +129,7 @@ struct Handles {
   kernels::SolverParameters parameters;
 };
 
-void by_gram(Handles& handles, Singular& on, bench::Row& row) {
+void by_gram(Handles& handles, Singular& on, throughput::Row& row) {
   on.make_weights();
   auto* const grams = on.buffers.grams.reserve_array<float>(on.room(on.order * on.order));
   const auto form = [&] { form_grams(on, handles.blas.get(), grams); };
@@ -157,7 +157,7 @@ void by_gram(Handles& handles, Singular& on, bench::Row& row) {
 }
 
 /// What gesvda is made for: tall column-major matrices.
-void by_svd(Handles& handles, Singular& on, bench::Row& row) {
+void by_svd(Handles& handles, Singular& on, throughput::Row& row) {
   on.make_weights();
   const auto m = static_cast<int>(on.depth);
   const auto n = static_cast<int>(on.order);
@@ -185,21 +185,21 @@ void by_svd(Handles& handles, Singular& on, bench::Row& row) {
 
 /// Every case, the sizes in which experts come first.
 void time_all(Probe& probe, const char* route, const char* peer,
-              void (*run)(Handles&, Singular&, bench::Row&)) {
+              void (*run)(Handles&, Singular&, throughput::Row&)) {
   Handles handles(probe);
   Buffers buffers;
   for (const LibraryChoice::Case& one : probe.libraries.cases) {
-    const bench::Row row{.name = "spectra.default",
-                         .route = route,
-                         .backend = "cuda",
-                         .rows = one.rows,
-                         .cols = one.cols,
-                         .batch = one.batch,
-                         .encoding = "F32",
-                         .spectrum = "noise",
-                         .unit = "ms_per_matrix",
-                         .peer = peer};
-    probe.run(row, [&](bench::Row& found) {
+    const throughput::Row row{.name = "spectra.default",
+                              .route = route,
+                              .backend = "cuda",
+                              .rows = one.rows,
+                              .cols = one.cols,
+                              .batch = one.batch,
+                              .encoding = "F32",
+                              .spectrum = "noise",
+                              .unit = "ms_per_matrix",
+                              .peer = peer};
+    probe.run(row, [&](throughput::Row& found) {
       Singular on(probe, buffers, one);
       run(handles, on, found);
     });

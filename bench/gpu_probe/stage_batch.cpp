@@ -1,3 +1,5 @@
+// Owns the making of a StageBatch from random codes and the calls of its steps, each as the back
+// end makes it.
 #include "stage_batch.hpp"
 
 #include "kernels/band/deferred/deferred_band.hpp"

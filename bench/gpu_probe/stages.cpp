@@ -225,18 +225,18 @@ void prepare(StageBatch& batch, From from) {
 void time_stage(Probe& probe, StageBatch& batch, const Stage& stage) {
   const std::int64_t count = stage.matrices > 0 ? stage.matrices : batch.count();
   const auto row = [&](const std::string& route) {
-    return bench::Row{.name = "probe.stage",
-                      .route = route,
-                      .backend = "cuda",
-                      .rows = probe.stages.rows,
-                      .cols = probe.stages.cols,
-                      .batch = count,
-                      .encoding = "F8_E4M3 128x128",
-                      .unit = "microseconds"};
+    return throughput::Row{.name = "probe.stage",
+                           .route = route,
+                           .backend = "cuda",
+                           .rows = probe.stages.rows,
+                           .cols = probe.stages.cols,
+                           .batch = count,
+                           .encoding = "F8_E4M3 128x128",
+                           .unit = "microseconds"};
   };
   const auto each = static_cast<double>(count);
   std::map<std::string, LaunchClock::Sum> sums;
-  probe.run(row(stage.name), [&](bench::Row& found) {
+  probe.run(row(stage.name), [&](throughput::Row& found) {
     found.samples =
         probe.microseconds([&] { stage.run(batch); }, [&] { prepare(batch, stage.from); });
     for (double& sample : found.samples) {
@@ -249,7 +249,7 @@ void time_stage(Probe& probe, StageBatch& batch, const Stage& stage) {
     sums = clock.take();
   });
   for (const auto& [kernel, sum] : sums) {
-    probe.run(row(stage.name + ": " + kernel), [&, sum = sum](bench::Row& found) {
+    probe.run(row(stage.name + ": " + kernel), [&, sum = sum](throughput::Row& found) {
       found.samples = {sum.microseconds / each};
       found.note = "per matrix, " + std::to_string(sum.launches) + " launches, events around each";
     });

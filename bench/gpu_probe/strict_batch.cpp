@@ -1,3 +1,5 @@
+// Owns the steps of a StrictBatch: float64 Gram matrices by slices of codes or by the library, the
+// completed triangle, reduction, chase and values.
 #include "strict_batch.hpp"
 
 #include "kernels/decode/decode_matrix.hpp"

@@ -78,32 +78,32 @@ void probe_transfers(Probe& probe) {
   const auto to_device = [&](const void* from, std::size_t bytes) {
     check(cudaMemcpyAsync(device, from, bytes, cudaMemcpyHostToDevice, probe.stream()));
   };
-  probe.run(plain_row("probe.h2d", "pinned, 256 MiB", "gb_per_s"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.h2d", "pinned, 256 MiB", "gb_per_s"), [&](throughput::Row& row) {
     const auto times = probe.microseconds([&] { to_device(host.get(), kBytes); });
-    alone = bench::median(times);
+    alone = throughput::median(times);
     row.samples = gigabytes_per_second(kBytes, times);
   });
-  probe.run(plain_row("probe.h2d", "pinned, 14.7 MB", "gb_per_s"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.h2d", "pinned, 14.7 MB", "gb_per_s"), [&](throughput::Row& row) {
     row.samples = gigabytes_per_second(
         kExpertBytes, probe.microseconds([&] { to_device(host.get(), kExpertBytes); }));
   });
-  probe.run(plain_row("probe.h2d", "pinned, 16 of 14.7 MB", "gb_per_s"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.h2d", "pinned, 16 of 14.7 MB", "gb_per_s"), [&](throughput::Row& row) {
     row.samples = gigabytes_per_second(16.0 * kExpertBytes, probe.microseconds([&] {
       for (std::size_t i = 0; i < 16; ++i) {
         to_device(static_cast<const std::byte*>(host.get()) + i * kExpertBytes, kExpertBytes);
       }
     }));
   });
-  probe.run(plain_row("probe.h2d", "registered, 256 MiB", "gb_per_s"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.h2d", "registered, 256 MiB", "gb_per_s"), [&](throughput::Row& row) {
     const HostMemory registered(true);
     row.samples = gigabytes_per_second(
         kBytes, probe.microseconds([&] { to_device(registered.data(), kBytes); }));
   });
-  probe.run(plain_row("probe.h2d", "pageable, 256 MiB", "gb_per_s"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.h2d", "pageable, 256 MiB", "gb_per_s"), [&](throughput::Row& row) {
     row.samples = gigabytes_per_second(
         kBytes, probe.microseconds([&] { to_device(ordinary.data(), kBytes); }));
   });
-  probe.run(plain_row("probe.d2h", "pinned, 256 MiB", "gb_per_s"), [&](bench::Row& row) {
+  probe.run(plain_row("probe.d2h", "pinned, 256 MiB", "gb_per_s"), [&](throughput::Row& row) {
     row.samples = gigabytes_per_second(kBytes, probe.microseconds([&] {
       check(
           cudaMemcpyAsync(host_back.get(), second, kBytes, cudaMemcpyDeviceToHost, probe.stream()));
@@ -112,7 +112,7 @@ void probe_transfers(Probe& probe) {
   // What runs beside lasts about three times as long as the copy alone, so it covers all of it.
   const auto beside = [&](const std::string& route, const std::function<void()>& start_beside) {
     probe.run(plain_row("probe.h2d", "pinned, 256 MiB, beside " + route, "gb_per_s"),
-              [&](bench::Row& row) {
+              [&](throughput::Row& row) {
                 row.samples = gigabytes_per_second(
                     kBytes, probe.microseconds([&] { to_device(host.get(), kBytes); },
                                                [&] {

@@ -1,5 +1,5 @@
-// THE SEAM. A back end takes a batch of encoded matrices and returns raw numbers: singular values
-// and moments. Everything derived from them is computed once, on the host
+// Owns the interface of back ends: one takes a batch of encoded matrices and returns raw numbers,
+// singular values and moments. Everything derived from them is computed once, on the host
 // (statistics/spectrum/metrics.hpp), so back ends agree by construction.
 #pragma once
 

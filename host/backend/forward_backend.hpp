@@ -1,6 +1,6 @@
-// THE SEAM of forward passes. What a layer asks of a back end: products of rows of activations with
-// encoded weights, and causal attention. Arrays are host float32, row-major; everything else of a
-// layer (norms, rotations, gates, routers) is computed once, on the host
+// Owns the interface of back ends of forward passes. A layer asks them for products of rows of
+// activations with encoded weights, and for causal attention. Arrays are host float32, row-major;
+// everything else of a layer (norms, rotations, gates, routers) is computed once, on the host
 // (commands/trace/forward/forward_steps.hpp), so back ends agree by construction.
 #pragma once
 

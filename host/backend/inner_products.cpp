@@ -1,3 +1,5 @@
+// Owns the checks of a call, and how many rows are summed in float32 before they are added to
+// float64.
 #include "inner_products.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the judgement of a core type: which ones suit the instructions of a processor, best first,
+// which instruction a given one lacks, and the warning where OpenBLAS took another.
 #include "blas_core.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +29,7 @@ Names fitting(const CpuidWords& words) {
   }
   if (has.avx2_fma) {
     // The same kernels with two block sizes: equal within the noise on a Milan (one thread, seven
-    // interleaved rounds; docs/performance.md).
+    // interleaved rounds; docs/runs/performance.md).
     return is_of_amd(words) ? Names{"Zen", "Haswell"} : Names{"Haswell", "Zen"};
   }
   if (is_of_amd(words) && has.family < kFirstZenFamily) {

@@ -1,3 +1,5 @@
+// Owns the loading of OpenBLAS: where it is looked for, in which namespace of the loader, with
+// which variables, and what is read from it once it is there.
 #include "blas_library.hpp"
 
 #include "blas.hpp"

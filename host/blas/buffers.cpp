@@ -1,3 +1,5 @@
+// Owns the count of OpenBLAS's buffers: how many are mapped, how many callers and servers need one,
+// and the mapping of more before a call would miss one.
 #include "buffers.hpp"
 
 #include <vindex/error.hpp>

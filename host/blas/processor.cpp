@@ -1,3 +1,5 @@
+// Owns reading CPUID, XCR0 and the identification register of an ARM core, and the judgement which
+// of the instructions found there can be used.
 #include "blas_core.hpp"
 
 #include <array>

@@ -1,3 +1,5 @@
+// Owns the kinds of errors, their exit codes and texts, and how a text that came from a file is
+// made fit for a terminal.
 #include "core/text/secrets.hpp"
 #include "core/text/utf8.hpp"
 #include <vindex/error.hpp>

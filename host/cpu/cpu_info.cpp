@@ -1,3 +1,4 @@
+// Owns the name of the processor and the libraries and instructions that the CPU back end reports.
 #include "cpu_info.hpp"
 
 #include "backend/backend.hpp"

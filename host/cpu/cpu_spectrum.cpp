@@ -1,3 +1,5 @@
+// Owns the measurement of one matrix on the CPU: the loop that computes a step, has it judged, and
+// computes the step that the judgement asks for.
 #include "cpu_routes.hpp"
 #include "cpu_tiles.hpp"
 

@@ -1,3 +1,5 @@
+// Owns the cutting of slabs into chunks, their decoding, and the flips of signs, bit by bit of the
+// random words.
 #include "cpu_tiles.hpp"
 
 #include "stopwatch.hpp"

@@ -1,3 +1,4 @@
+// Owns the questions to CPUID behind that choice.
 #include "simd_level.hpp"
 
 namespace vindex::cpu {

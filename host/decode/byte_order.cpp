@@ -1,3 +1,5 @@
+// Owns the list of fields of every block type of GGUF that has numbers of several bytes, and the
+// reversal of each.
 #include "byte_order.hpp"
 
 #include <vindex/error.hpp>

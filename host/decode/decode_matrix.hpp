@@ -16,8 +16,10 @@ namespace vindex::decode {
 
 /// Decodes `matrix` (rows x cols as stored) to `out`, row-major with `out_stride` >= cols floats
 /// between rows. F64, I32 and I64 are rounded to nearest; a double beyond float32 becomes infinite.
-/// Threads  pure; safe to call concurrently on different outputs. Errors: expects() on an encoding
-/// not decodable. Speed    chosen at run time among SIMD variants; all give the same bits.
+///
+/// Threads  pure; safe to call concurrently on different outputs.
+/// Speed    chosen at run time among SIMD variants; all give the same bits.
+/// Errors   expects() on an encoding that is not decodable.
 void decode_matrix(const EncodedMatrix& matrix, float* out, std::int64_t out_stride);
 
 /// Decodes `codes`, stored values or whole blocks one behind the other, as one long row: blocks

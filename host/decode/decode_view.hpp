@@ -5,8 +5,7 @@
 // A decoder is a type with
 //   kScheme, kType, kBits            what it decodes
 //   kElements, kBytes                weights that are stored together (a cut must fall between),
-//   and
-//                                    the bytes of them; 0 bytes where a row does not begin by
+//                                    and the bytes of them; 0 bytes where a row does not begin by
 //                                    itself
 //   at(view, row, col)               weight of the view's row and column (both from 0), anywhere
 //   row(view, row, out)              all view.cols weights of one row, much faster on a host

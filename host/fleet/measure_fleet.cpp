@@ -221,7 +221,7 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
     };
   }
   outcome = commands::measure_model(settings, hooks);
-  if (outcome.stopped || settings.worker.count != 1) {
+  if (outcome.stopped || !settings.worker.is_single()) {
     return std::nullopt;
   }
   ModelMeasure model = read_model_measure(settings.output);

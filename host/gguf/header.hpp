@@ -1,6 +1,5 @@
 // Owns the GGUF container (versions 1 to 3, either byte order): header, typed key list, tensor
 // table. Byte layout, no padding between fields:
-// clang-format off
 //
 //   magic "GGUF" (the same bytes in either order)
 //   version u32
@@ -22,7 +21,6 @@
 //   string = length u64, bytes
 //   array  = element type u32, count u64, elements
 //
-// clang-format on
 // Version 1 (August 2023) has u32 for both counts, lengths, array counts and dimensions; offsets
 // stay u64. A big-endian file has every number reversed, also those inside tensor blocks
 // (decode/byte_order.hpp); nothing says so but the version, whose low half is then zero.

@@ -1,6 +1,6 @@
 // Owns how large the parts of a GGUF file may be. Two sets with two purposes: what this project
 // reads, which bounds the time and memory that a hostile file costs (the input policy), and what
-// ggml loads, which `organ verify` judges by (docs/organs.md) and the writer keeps to.
+// ggml loads, which `organ verify` judges by (docs/organs/organs.md) and the writer keeps to.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Owns the reading of whole files beside each other and the comparison of their digests.
 #include "verify_files.hpp"
 
 #include "model_store.hpp"

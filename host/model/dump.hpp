@@ -1,5 +1,5 @@
 // Owns a dump of activations as something the runner streams: which arrays it holds, by role and
-// layer, and which token and prompt each row is. Names (docs/activations.md):
+// layer, and which token and prompt each row is. Names (docs/commands/activations.md):
 //   hidden.L [tokens, hidden]   mlp.L [tokens, neurons]   router_logits.L [tokens, experts]
 //   logits [tokens, vocabulary]   token_ids [tokens] integers   prompt [tokens] integers
 // Matrices are F64 F32 F16 BF16; layers are numbered from 0 in decimal.

@@ -1,7 +1,7 @@
 // Owns judging GGUF files by the rules that ggml and llama.cpp hold them to, also files that they,
 // or this project's own reader, refuse: every breach is a finding with an id, a place and what to
-// do, and the reading goes on as far as it can. The rules are in docs/organs.md. Source: ggml
-// src/gguf.cpp, llama.cpp src/llama-model-loader.cpp.
+// do, and the reading goes on as far as it can. The rules are in docs/organs/organs.md. Source:
+// ggml src/gguf.cpp, llama.cpp src/llama-model-loader.cpp.
 #pragma once
 
 #include <cstdint>

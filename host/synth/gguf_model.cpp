@@ -1,4 +1,5 @@
-// Names, shapes and keys as llama.cpp's converter writes them: conversion of DeepSeek-V3 in
+// Owns synthetic models as GGUF files: names, shapes and keys as llama.cpp's converter writes them.
+// Source: conversion of DeepSeek-V3 in
 // gguf-py/gguf/tensor_mapping.py and constants.py; kv_b_proj split into attn_k_b (transposed) and
 // attn_v_b, one slice per head.
 #include "model_plan.hpp"

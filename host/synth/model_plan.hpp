@@ -1,7 +1,7 @@
 // Owns the description of a model to be written: its tensors under their logical names, how each is
 // stored and what is planted in it; and what is written of it: a folder in the Hugging Face layout
 // or one GGUF file (architecture deepseek2), with truth.json beside either, which says what was
-// planted in every matrix and what its encoding cost (docs/synth.md).
+// planted in every matrix and what its encoding cost (docs/commands/synth.md).
 #pragma once
 
 #include "recipe.hpp"

@@ -99,9 +99,8 @@ Recipe trained_recipe(const TrainedRole& role, std::int64_t rows, std::int64_t c
 /// s_i/s_1 of a kTrained recipe, all p of them, strictly descending from 1 to 1/condition. The
 /// last 3 per cent (one at least) are the tail below: they fall as a power of their distance from
 /// the end, so that the smallest spread furthest, as at the hard edge of a square matrix. Above
-/// it
-///     s_i/s_1 = (i/2)^-exponent L((i - 1/2)/p)/gap,   L(f) = 1 - (1 - max(r, 0.05)) f,
-/// r = (1 - sqrt g)/(1 + sqrt g) the edges of noise of that shape.
+/// the tail, with r = (1 - sqrt g)/(1 + sqrt g) the edges of noise of that shape,
+///     s_i/s_1 = (i/2)^-exponent L((i - 1/2)/p)/gap,   L(f) = 1 - (1 - max(r, 0.05)) f.
 std::vector<double> trained_shape(const Recipe& recipe);
 
 }  // namespace vindex::synth

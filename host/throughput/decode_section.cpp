@@ -1,4 +1,4 @@
-// Decoding on one thread, in thread CPU time, beside a copy of the same output.
+// Owns the section on decoding: one thread, in thread CPU time, beside a copy of the same output.
 #include "encoded_weights.hpp"
 #include "section.hpp"
 

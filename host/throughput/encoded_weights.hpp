@@ -21,9 +21,9 @@ std::vector<decode::Encoding> known_encodings();
 decode::Encoding encoding_of(const std::string& label);
 
 /// Spectra that weights can have: "trained" first, "noise", the other kinds of a synthetic layer
-/// (docs/synth.md), and those that a float32 Gram loses most of: "geometric" (falling to s_1/1000),
-/// "steep" (s_i ~ 1/i), "cluster" (one value, all others 1/1000 of it), "dead" (noise of which
-/// every eighth row and column is zero).
+/// (docs/commands/synth.md), and those that a float32 Gram loses most of: "geometric" (falling to
+/// s_1/1000), "steep" (s_i ~ 1/i), "cluster" (one value, all others 1/1000 of it), "dead" (noise of
+/// which every eighth row and column is zero).
 std::vector<std::string> known_spectra();
 
 /// One rows x cols matrix with the bytes it points into.

@@ -1,6 +1,7 @@
-// Indexing a model: every shard's header read and checked, tensors put together, named and put in
-// order, as `inspect`, `plan` and `measure` begin. The model is one of many experts in INT4 with
-// scales and shapes beside the codes; its data are holes that take no room.
+// Owns the section on indexing a model: every shard's header is read and checked, tensors are put
+// together, named and put in order, as `inspect`, `plan` and `measure` begin. The model is one of
+// many experts in INT4 with scales and shapes beside the codes; its data are holes that take no
+// room.
 #include "section.hpp"
 
 #include "core/integers.hpp"

@@ -1,5 +1,5 @@
-// Spectra: milliseconds per matrix of the back end by mode, route, shape, encoding, batch and kind
-// of spectrum, with its own stages.
+// Owns the section on spectra: milliseconds per matrix of the back end by mode, route, shape,
+// encoding, batch and kind of spectrum, with its own stages.
 #include "encoded_weights.hpp"
 #include "section.hpp"
 

@@ -1,4 +1,5 @@
-// Reading alone and the whole way end to end, from the page cache and from the disk.
+// Owns the section on storage: reading alone and the whole way end to end, from the page cache and
+// from the disk.
 #include "encoded_weights.hpp"
 #include "section.hpp"
 

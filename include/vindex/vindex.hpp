@@ -1,7 +1,7 @@
-// vindex as a library: open a model, list and decode its matrices, measure one array or a whole
-// model, read a results file, ask what noise of a shape gives. This header and
-// <vindex/error.hpp> are all that an installation has (docs/library.md; find_package(vindex),
-// target vindex::vindex).
+// Owns vindex as a library: open a model, list and decode its matrices, measure one array or a
+// whole model, read a results file, ask what noise of a shape gives. This header and
+// <vindex/error.hpp> are all that an installation has (docs/library/library.md;
+// find_package(vindex), target vindex::vindex).
 //
 // Every call may be made from any thread, several at once. No thread of ours outlives a call, and
 // no call changes the environment of the process. Errors are vindex::Error and what derives from it
@@ -30,7 +30,7 @@ inline namespace v0 {
 struct Matrix {
   std::string tensor;        ///< logical name; of a model raw, to be printed through printable()
   std::int32_t layer = -1;   ///< -1: none
-  std::string block;         ///< "routed_expert", "attention", ... (docs/families.md)
+  std::string block;         ///< "routed_expert", "attention", ... (docs/models/families.md)
   std::string role;          ///< "down_proj", ...
   std::int32_t expert = -1;  ///< -1: none
   std::int32_t slice = -1;   ///< within a stacked tensor; -1: the tensor is one matrix
@@ -73,8 +73,8 @@ Model open(std::string_view address);
 /// Error E-STOPPED (75).
 Model open(std::string_view address, std::stop_token stop);
 
-/// Numbers by the names of their columns (docs/metrics.md): "stable_rank", "var_at_64", and beside
-/// each "stable_rank_null": what noise of that shape gives. NaN: not defined.
+/// Numbers by the names of their columns (docs/measuring/metrics.md): "stable_rank", "var_at_64",
+/// and beside each "stable_rank_null": what noise of that shape gives. NaN: not defined.
 class Figures {
  public:
   /// Errors: UsageError E-COLUMN for a name that there is not, with the nearest that there is.
@@ -87,7 +87,8 @@ class Figures {
   std::map<std::string, double, std::less<>> values_;
 };
 
-/// How a spectrum is measured: the table of modes in docs/metrics.md says what each promises.
+/// How a spectrum is measured: the table of modes in docs/measuring/metrics.md says what each
+/// promises.
 enum class Mode : std::uint8_t {
   kFast,     ///< the largest 64 singular values, with bounds
   kDefault,  ///< all of them, by a float32 Gram matrix
@@ -120,8 +121,8 @@ struct Spectrum {
 Spectrum spectrum(std::span<const float> weights, std::int64_t rows, std::int64_t cols,
                   const SpectrumSettings& settings = {});
 
-/// What noise of a shape gives: the nulls of docs/metrics.md, by the names of the metrics
-/// ("stable_rank", "var_at_64") or of their null columns ("stable_rank_null").
+/// The figures of noise of a shape: the nulls of docs/measuring/metrics.md, by the names of the
+/// metrics ("stable_rank", "var_at_64") or of their null columns ("stable_rank_null").
 struct Null {
   std::int64_t rows = 0, cols = 0;
   Figures figures;
@@ -131,7 +132,8 @@ struct Null {
 /// UsageError E-SHAPE where a side is below 1.
 Null null(std::int64_t rows, std::int64_t cols);
 
-/// What is measured of a model, and how: the options of `vindex measure` by the same names.
+/// The choice of matrices and of how they are measured: the options of `vindex measure` by the same
+/// names.
 struct MeasureSettings {
   // Selections, as the command line takes them; empty: all.
   std::string layers = {}, blocks = {}, roles = {}, tensors = {};
@@ -160,7 +162,7 @@ struct Progress {
 /// Called while a measurement runs, on the calling thread; every member may be empty.
 struct Hooks {
   std::function<void(const Progress&)> progress = {};          ///< at most every 100 ms
-  std::function<void(std::string_view message)> message = {};  ///< one line for people
+  std::function<void(std::string_view message)> message = {};  ///< one line to show
   std::stop_token stop = {};  ///< ends the call within two seconds; what is finished is published
 };
 
@@ -221,9 +223,9 @@ std::string version();
 
 /// Hands over the environment: `variable(name)` gives the value of a variable, empty where it is
 /// not set, from any thread. Models on other machines follow some of them: tokens, keys, endpoints,
-/// caches (docs/remote-models.md); OPENBLAS_CORETYPE names the kernels of OpenBLAS where it is not
-/// loaded yet. The library reads none of its own accord, so that without this call nothing is set.
-/// For addresses that are opened later.
+/// caches (docs/models/remote-models.md); OPENBLAS_CORETYPE names the kernels of OpenBLAS where it
+/// is not loaded yet. The library reads none of its own accord, so that without this call nothing
+/// is set. For addresses that are opened later.
 void set_environment(std::function<std::string(const char* name)> variable);
 
 }  // namespace v0

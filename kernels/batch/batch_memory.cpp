@@ -1,3 +1,5 @@
+// Owns the bytes of every phase of a batch, the arrays that each takes from the arena, and the
+// largest batch that fits.
 #include "batch_memory.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the order of the steps: upload and Gram matrix, reduction, values, then what the judgement
+// asks for of the matrices that need it.
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"

@@ -1,4 +1,4 @@
-// Float64 Gram matrices of small matrices, many by one launch and one product: of 512 x 1024
+// Owns float64 Gram matrices of small matrices, many by one launch and one product: of 512 x 1024
 // weights one product has 16 tiles of 128, an eighth of a large device, and launches cost as much
 // as it.
 #include "batch_solver.hpp"

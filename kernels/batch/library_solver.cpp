@@ -1,3 +1,4 @@
+// Owns the calls of cuBLAS and cuSOLVER, each with the workspace that it asks for.
 #include "library_solver.hpp"
 
 #include "kernels/gram/symmetric.hpp"

@@ -1,3 +1,5 @@
+// Owns the launch of the decoding kernel for an encoding, and the kernels that flip signs and widen
+// to float64.
 #include "decode_matrix.hpp"
 #include "decode_run.hpp"
 

@@ -17,9 +17,11 @@
 namespace vindex::kernels {
 
 /// Decodes `view` (pointers on the device) to `out`, row-major with `out_stride` floats between
-/// rows; `rows` and `cols` at least 1. Grid    a thread per four neighbouring weights of a few rows
-/// (decode_run.hpp); `out` and `out_stride` multiples of 16 bytes are written in whole lines.
-/// Errors: DeviceError; UsageError for an encoding without decoder.
+/// rows; `rows` and `cols` at least 1.
+///
+/// Grid    a thread per four neighbouring weights of a few rows (decode_run.hpp); `out` and
+///         `out_stride` multiples of 16 bytes are written in whole lines.
+/// Errors  DeviceError; UsageError for an encoding without decoder.
 void decode_matrix(const decode::Encoding& encoding, const decode::DecodeView& view, float* out,
                    std::int64_t out_stride, cudaStream_t stream);
 

@@ -1,4 +1,5 @@
-// Sums run in a fixed tree: a thread's weights, the threads of a block, the blocks of a matrix.
+// Owns the kernels that decode several small matrices to float64 at once, with their sums. These
+// run in a fixed tree: a thread's weights, the threads of a block, the blocks of a matrix.
 #include "decode_run.hpp"
 #include "decode_wide.hpp"
 #include "raw_sums.hpp"

@@ -1,3 +1,4 @@
+// Owns how many bytes of codes and companions a slab needs on the device, and their copies.
 #include "device_slab.hpp"
 
 #include "core/integers.hpp"

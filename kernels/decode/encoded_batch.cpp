@@ -1,3 +1,4 @@
+// Owns the order of upload and decoding: a matrix is decoded when the event of its copy has come.
 #include "encoded_batch.hpp"
 
 #include "decode_matrix.hpp"

@@ -1,3 +1,5 @@
+// Owns the layout of a matrix on the device, the copies of its slabs, and the events after which
+// host memory is released.
 #include "encoded_upload.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the sums of weights, squares and non-finite values of an array on the device, by CUB's
+// reduction in float64: its order is fixed, so the bits are too.
 #include "decode_matrix.hpp"
 #include "raw_sums.hpp"
 

@@ -1,3 +1,5 @@
+// Owns the texts of errors of CUDA, cuBLAS and cuSOLVER: the call that failed, the kernel with its
+// grid, and the reason that a trapped kernel has written to host memory.
 #include "check.hpp"
 #include "trap_report.hpp"
 

@@ -1,5 +1,5 @@
 // Owns the one way a kernel is launched: cudaLaunchKernelEx, so that the same text runs on a device
-// and on the CPU (CONTRIBUTING.md, "Emulated CUDA"), with the shared memory it asks for granted and
+// and on the CPU (docs/developing/emulated-cuda.md), with the shared memory it asks for granted and
 // its errors checked; and the places where somebody may watch launches one by one: probes that time
 // kernels where no profiler is, and whoever looks for the kernel that fails. Nobody watches in a
 // measurement.

@@ -1,3 +1,5 @@
+// Owns making such memory: large pages touched by several threads and then registered, or the
+// driver's own where that is refused.
 #include "pinned_memory.hpp"
 
 #include "core/integers.hpp"

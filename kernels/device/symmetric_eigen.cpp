@@ -1,3 +1,5 @@
+// Owns the split of a batch into calls that the library accepts, and the check of what each
+// reports.
 #include "symmetric_eigen.hpp"
 
 #include <algorithm>

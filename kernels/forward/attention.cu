@@ -1,3 +1,5 @@
+// Owns the kernel: a block takes some queries of one head through all tiles of keys, with its
+// scores in shared memory and its sums in registers.
 #include "attention.hpp"
 
 #include "core/integers.hpp"

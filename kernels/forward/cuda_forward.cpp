@@ -1,3 +1,5 @@
+// Owns the two calls of the interface on a device: room for tiles as memory allows, and the smaller
+// tiles that are tried when it is exhausted.
 #include "cuda_forward.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the sizes: tiles halved until their arrays fit, and these arrays laid out by an arena that
+// also only counts.
 #include "forward_plan.hpp"
 
 #include "core/integers.hpp"

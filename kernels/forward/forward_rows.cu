@@ -1,3 +1,4 @@
+// Owns the kernels that gather columns and add biases, with their launches.
 #include "forward_rows.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the trial of the kernels of forward passes on the device at hand: small inputs with fixed
+// seeds, held against the same arithmetic in float64 on the host. A kernel that fails is not used.
 #include "forward_kernels.hpp"
 
 #include "kernels/device/handles.hpp"

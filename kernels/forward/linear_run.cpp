@@ -1,3 +1,4 @@
+// Owns the four stages of a tile and the events between them.
 #include "linear_run.hpp"
 
 #include "core/integers.hpp"

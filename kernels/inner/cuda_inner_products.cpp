@@ -1,3 +1,5 @@
+// Owns the sums on a device: slabs are uploaded and decoded, brought into range, multiplied by the
+// library in float32 blocks, and the products added in float64.
 #include "cuda_inner_products.hpp"
 
 #include "backend/inner_products.hpp"

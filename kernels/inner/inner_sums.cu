@@ -1,3 +1,4 @@
+// Owns the kernels around the library's products, with their launches.
 #include "cuda_inner_products.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the choice itself: the kernels that a wish names, those that are trusted, the trials that
+// are still to be run, and the route that follows.
 #include "cuda_route.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"

@@ -1,3 +1,5 @@
+// Owns the methods: Householder tridiagonalisation, rotations that take a band to a tridiagonal
+// matrix, bisection by the signs of pivots, and products by plain loops.
 #include "host_reference.hpp"
 
 #include <vindex/error.hpp>

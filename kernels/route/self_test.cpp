@@ -1,3 +1,5 @@
+// Owns the trials one by one: which inputs each kernel gets, what the result is compared with, and
+// how far it may be off.
 #include "self_test.hpp"
 
 #include "host_reference.hpp"
@@ -323,8 +325,9 @@ class Bench : private TestBench {
 std::optional<SelfTest> run_self_tests(SolverLane& lane, const KernelTable& kernels,
                                        const DeviceTraits& device,
                                        std::span<const KernelTrial> wanted,
-                                       const std::function<void(const SelfTest&)>& tell) {
-  Bench bench(TestBench{lane, kernels, device});
+                                       const std::function<void(const SelfTest&)>& tell,
+                                       std::int64_t trial_order) {
+  Bench bench(TestBench{lane, kernels, device, trial_order});
   for (const KernelTrial& trial : wanted) {
     const SelfTest verdict = bench.judge(trial);
     tell(verdict);

@@ -24,6 +24,7 @@ struct TestBench {
   SolverLane& lane;
   const KernelTable& kernels;
   const DeviceTraits& device;
+  std::int64_t trial_order;  ///< of the larger inputs
 
   cudaStream_t stream() { return lane.stream.get(); }
 

@@ -22,7 +22,7 @@ constexpr std::int64_t kBatch = 2;
 /// long ones what is allowed of the chase in lock step, whose bits are to come.
 struct Tolerance {
   double small_order = 0.0;
-  double trial_order = 0.0;
+  double long_order = 0.0;
 };
 constexpr Tolerance kTolerance32 = {5e-7, 2e-6};
 constexpr Tolerance kToleranceMixed = {6e-8, 5e-7};
@@ -54,10 +54,11 @@ class SharedChaseTrial {
   /// A matrix that goes round the ring many times, by the plans of measurements: that of a full
   /// batch, and that of a matrix alone, which takes as much of the device as any.
   void run_long(double tolerance, Verdict& verdict) {
-    const KnownMatrix known = known_band(trial_order);
-    judge(band_of_dense<Stored>(known.elements, trial_order), trial_order, full_plan(trial_order),
-          chase_plan(trial_order, 1, sizeof(Stored), sizeof(Real), device_), known.values,
-          tolerance, verdict);
+    const std::int64_t order = bench_.trial_order;
+    const KnownMatrix known = known_band(order);
+    judge(band_of_dense<Stored>(known.elements, order), order, full_plan(order),
+          chase_plan(order, 1, sizeof(Stored), sizeof(Real), device_), known.values, tolerance,
+          verdict);
   }
 
  private:
@@ -121,7 +122,7 @@ void try_precision(TestBench& bench, Chase chase, const Tolerance& tolerance, Ve
       bench.device.shared_bytes) {
     SharedChaseTrial<Stored, Real, Chase> trial(bench, chase);
     trial.run_small(tolerance.small_order, verdict);
-    trial.run_long(tolerance.trial_order, verdict);
+    trial.run_long(tolerance.long_order, verdict);
   }
 }
 

@@ -1,3 +1,5 @@
+// Owns making these inputs from their seeds, and the matrices with known eigenvalues (of cosines)
+// beside them.
 #include "self_test_inputs.hpp"
 
 #include "host_reference.hpp"

@@ -55,9 +55,11 @@ struct StackedBlock {
 
 /// Q of X = Q R, in place, of `batch` stacked blocks. info: batch, not 0 where a block's columns
 /// are dependent beyond repair. `independent` false spends a shifted first pass, which takes
-/// columns of any condition up to 1e15; true wants a condition below 1e7. Accuracy  |Q^T Q - I| a
-/// few eps64. Source    Fukaya, Kannan, Nakatsukasa, Yamamoto, Yanagisawa 2020, "Shifted Cholesky
-/// QR". `used`: as cholesky() has it.
+/// columns of any condition up to 1e15; true requires a condition below 1e7. `used`: as cholesky()
+/// has it.
+///
+/// Accuracy  |Q^T Q - I| a few eps64.
+/// Source    Fukaya, Kannan, Nakatsukasa, Yamamoto, Yanagisawa 2020, "Shifted Cholesky QR".
 void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, double* stacked,
                     std::int64_t batch, bool independent, int* info,
                     std::int64_t used = kWholeBatch);

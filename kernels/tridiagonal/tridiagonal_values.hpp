@@ -27,8 +27,8 @@ inline constexpr std::int64_t kTridiagonalRowsInShared = 4096;
 ///           entries below eps64 / 8 of the largest entry's power of two are replaced by that.
 /// Range     any finite matrix (scaled by a power of two inside).
 /// Result    the same bits for every batch and rows_in_shared, a multiple of 16; values are
-/// monotone. At most a fixed number of steps. Source    Barth, Martin, Wilkinson 1967; host sibling
-/// host/cpu/tridiagonal/simd_bisection.hpp.
+///           monotone. At most a fixed number of steps.
+/// Source    Barth, Martin, Wilkinson 1967; host sibling host/cpu/tridiagonal/simd_bisection.hpp.
 void tridiagonal_values(const double* diagonal, const double* off_diagonal, std::int64_t n,
                         std::int64_t batch, ValueOrder order, double* values, int* failed,
                         cudaStream_t stream,

@@ -1,3 +1,4 @@
+// Owns the thread that works and the loop of the caller that looks for signals.
 #include "interruptible.hpp"
 
 #include <vindex/error.hpp>

@@ -1,3 +1,5 @@
+// Owns the ways in which arrays arrive (the buffer protocol, DLPack, bits of bfloat16), their
+// checks, and the copy to float32.
 #include "weights.hpp"
 
 #include <vindex/error.hpp>

@@ -35,7 +35,7 @@ def option_names(command: str) -> dict[str, dict[str, Any]]:
     return {
         option["name"].lstrip("-").replace("-", "_"): option
         for option in described(command)["options"]
-        if option["name"].startswith("--") and option["name"] not in ("--help", "--version")
+        if option["name"].startswith("--")
     }
 
 
@@ -59,9 +59,10 @@ def argument_list(command: str, positionals: Iterable[Any], flags: Mapping[str, 
 
 def _option(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
     flag = str(option["name"])
-    if value is None or (value is False and not option["takes_value"]):
+    is_flag = option["type"] == "flag"
+    if value is None or (value is False and is_flag):
         return []
-    if not option["takes_value"]:
+    if is_flag:
         if value is not True:
             raise TypeError(f"{name} is True or False, not {value!r}")
         return [flag]

@@ -12,7 +12,8 @@ class Spectrum(TypedDict):
     ``sigma``: singular values, descending, float64, ``[min(rows, cols)]``, with mode ``fast``
     64 at most; ``sigma_error``: the largest error of any of them, in their units; NaN: not
     measured. ``status``: ``measured``, ``not_finite``, ... with its ``reason``. ``figures``:
-    every metric of docs/metrics.md and its null by the names of their columns; NaN: not defined.
+    every metric of docs/measuring/metrics.md and its null by the names of their columns; NaN: not
+    defined.
     """
 
     sigma: npt.NDArray[np.float64]

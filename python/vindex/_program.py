@@ -48,7 +48,7 @@ def _is_script(candidate: str) -> bool:
 def commands() -> dict[str, Any]:
     """Every command of the program by name ("measure", "organ.extract").
 
-    As `vindex --describe-commands` prints them: `description`, `positionals`, `options`.
+    As `vindex commands --json` prints them: `description`, `positionals`, `options`.
     """
     program = path()
     return _described(program, os.stat(program).st_mtime_ns)
@@ -57,7 +57,7 @@ def commands() -> dict[str, Any]:
 @functools.lru_cache(maxsize=4)
 def _described(program: str, _modified: int) -> dict[str, Any]:
     result = subprocess.run(
-        [program, "--describe-commands"], capture_output=True, text=True, check=False
+        [program, "commands", "--json"], capture_output=True, text=True, check=False
     )
     try:
         found: dict[str, Any] = json.loads(result.stdout)["commands"]

@@ -78,9 +78,9 @@ class _Figures:
 class Spectrum(_Figures):
     """The spectrum of one matrix.
 
-    Every metric of docs/metrics.md and its null is an attribute by the name of its column:
-    `spectrum.stable_rank`, `spectrum.stable_rank_null`, `spectrum.var_at_64`; `var_at_k` and its
-    null are arrays over k = 1, 2, 4, ..., 256. NaN: not defined; `reason` says why.
+    Every metric of docs/measuring/metrics.md and its null is an attribute by the name of its
+    column: `spectrum.stable_rank`, `spectrum.stable_rank_null`, `spectrum.var_at_64`; `var_at_k`
+    and its null are arrays over k = 1, 2, 4, ..., 256. NaN: not defined; `reason` says why.
 
     Attributes:
         rows: rows of the matrix (outputs).
@@ -168,7 +168,7 @@ def spectrum(
         array: shape [rows, cols]: numpy (ml_dtypes' bfloat16 too) or any DLPack tensor in the
             memory of the CPU, F64, F32, F16 or BF16. C-contiguous F32 is not copied. A masked
             array with masked elements is refused.
-        mode: what is promised: docs/metrics.md.
+        mode: what is promised: docs/measuring/metrics.md.
         backend: what computes.
 
     Raises:

@@ -139,8 +139,9 @@ class Results:
     def matrix(self) -> pd.DataFrame:
         """One row per selected matrix, measured or not.
 
-        Every metric of docs/metrics.md beside its null, `var_at_k` as `var_at_1` ... `var_at_256`;
-        `block`, `role` and `status` are categories. Indexed by the number of the row in the file.
+        Every metric of docs/measuring/metrics.md beside its null, `var_at_k` as `var_at_1` ...
+        `var_at_256`; `block`, `role` and `status` are categories. Indexed by the number of the row
+        in the file.
         """
         return self._of_measure("matrix")
 

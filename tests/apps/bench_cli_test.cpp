@@ -1,5 +1,5 @@
 // The verb bench: what it prints, refuses, and leaves behind.
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

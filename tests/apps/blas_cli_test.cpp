@@ -1,9 +1,8 @@
 // OpenBLAS in the program as built: which verbs map it, which kernels it gets, what is said where
 // they are poor, cannot run, or are not there at all.
-#include "h5_support.hpp"
-#include "program_fixture.hpp"
-
 #include "tests/support/environment_variable.hpp"
+#include "tests/support/program/h5_support.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

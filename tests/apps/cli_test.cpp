@@ -1,7 +1,6 @@
 // The command line as a contract: streams, exit codes, help, refusals.
-#include "program_fixture.hpp"
-
-#include "tests/support/text_lines.hpp"
+#include "tests/support/program/program_fixture.hpp"
+#include "tests/support/file_content.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -295,7 +294,7 @@ TEST_F(CliTest, RefusalsAreQuickSmallAndLeaveNothing) {
       EXPECT_EQ(result.out, "");
       EXPECT_EQ(result.err.rfind("vindex: E-", 0), 0U) << result.err;
       EXPECT_LT(result.peak_kib, baseline + 200 * 1024);
-      EXPECT_LT(result.seconds, VINDEX_SANITIZED ? 20.0 : 2.0);
+      EXPECT_LT(result.cpu_seconds, VINDEX_SANITIZED ? 20.0 : 2.0);
       EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
       EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5.parts")));
     }

@@ -1,5 +1,5 @@
 // Flags are spelt alike in every command, and former spellings say what they are now.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ class FlagsCliTest : public ProgramTest {
 };
 
 TEST_F(FlagsCliTest, OneSpellingInEveryCommand) {
-  const Json document = Json::parse(run({"--describe-commands"}).out);
+  const Json document = Json::parse(run({"commands", "--json"}).out);
   std::size_t selections = 0;
   for (const auto& [command, about] : document["commands"].items()) {
     for (const Json& option : about["options"]) {
@@ -39,7 +39,7 @@ TEST_F(FlagsCliTest, OneSpellingInEveryCommand) {
           ++selections;
           EXPECT_EQ(name, stem + "s") << command;
           EXPECT_EQ(aliases, std::vector<std::string>{stem}) << command;
-          EXPECT_EQ(option["takes_value"], true) << command;
+          EXPECT_EQ(option["type"], "text") << command;
         }
       }
       if (name == "--force") {

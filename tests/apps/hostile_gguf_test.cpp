@@ -2,9 +2,8 @@
 // code and the error id of the contract, in one line, quickly, in little memory, writing nothing.
 // The patterns are those of public advisories (docs of the readers' own tests name them); here each
 // container is tried: versions 1 to 3, both byte orders.
-#include "program_fixture.hpp"
-
 #include "tests/support/gguf_builder.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <algorithm>
 #include <fstream>

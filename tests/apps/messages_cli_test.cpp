@@ -1,5 +1,5 @@
 // Refusals that say what there is and what was probably meant: one line, exit 64, nothing written.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class MessagesCliTest : public ProgramTest {
     EXPECT_EQ(result.exit_code, 64) << result.err;
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    EXPECT_LT(result.seconds, 2.0);
+    EXPECT_LT(result.cpu_seconds, 2.0);
     EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5")));
     EXPECT_FALSE(std::filesystem::exists(folder_.file("out.h5.parts")));
     return result.err;

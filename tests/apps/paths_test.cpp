@@ -1,6 +1,6 @@
 // Where the program reads from and writes to: standard output, files that are there already, pipes
 // that close, linked folders, remote addresses.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // No verb ends with another code than 0 in silence: one line on standard error says why, with
 // --quiet, --worker and redirected output too.
-#include "program_fixture.hpp"
+#include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST_F(SilentFailuresTest, ARunThatIsStoppedSaysSo) {
       "--mode", "strict"};
   for (const int signals : {1, 2}) {
     RunningProgram running(VINDEX_PROGRAM, command, folder_.file("run"));
-    for (int i = 0; i < 600 && !std::filesystem::exists(out() + ".parts"); ++i) {
+    for (int i = 0; i < 6000 && !std::filesystem::exists(out() + ".parts"); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     for (int i = 0; i < signals; ++i) {

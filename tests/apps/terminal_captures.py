@@ -2,6 +2,7 @@
 
 Usage: terminal_captures.py VINDEX FOLDER. Exit 77 where there is no tmux.
 """
+import concurrent.futures
 import os
 import re
 import shutil
@@ -148,9 +149,10 @@ def main():
     # Interrupted long before its end, however slow the terminal is.
     call(VINDEX, "-q", "synth", "layer:32x1536x1536:bf16", "-o", f"{FOLDER}/slow")
     call(VINDEX, "-q", "synth", "kimi-k2-mini", "-o", f"{FOLDER}/mini")
-    for columns in (80, 120):
-        during(columns)
-        after(columns)
+    # At once: they wait for frames.
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for capture in [pool.submit(look, columns) for look in (during, after) for columns in (80, 120)]:
+            capture.result()
     shutil.rmtree(FOLDER, ignore_errors=True)
     return 0
 

@@ -1,3 +1,4 @@
+// Owns opening the back end of a parameter, or skipping with its reason.
 #include "backend_fixture.hpp"
 
 #include "cpu/cpu_backend.hpp"

@@ -282,7 +282,7 @@ TEST_F(CudaBatches, DeviceMemoryIsBoundedAsPlanned) {
     all.push_back(one.get());
   }
   for (const SpectrumMode mode : {SpectrumMode::kDefault, SpectrumMode::kStrict}) {
-    const auto device = make_emulated_cuda_backend();
+    const auto device = make_emulated_cuda_backend(SelfTests::kTakenAsPassed);
     const MeasureOptions options = with_mode(mode);
     device->prepare(options);
     const std::size_t before = emulated::device_bytes_in_use();
@@ -302,7 +302,7 @@ TEST_F(CudaBatches, LittleDeviceMemoryMeansSmallerBatchesWithTheSameBits) {
   }
   const MeasureOptions options;
   const auto whole = measure(backend(), all, options);
-  const auto device = make_emulated_cuda_backend();
+  const auto device = make_emulated_cuda_backend(SelfTests::kTakenAsPassed);
   device->prepare(options);
   // Somebody else takes most of what was free when the back end was made.
   const std::size_t room =
@@ -312,7 +312,7 @@ TEST_F(CudaBatches, LittleDeviceMemoryMeansSmallerBatchesWithTheSameBits) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(pieces[i].sigma, whole[i].sigma);
   }
-  const auto starved = make_emulated_cuda_backend();
+  const auto starved = make_emulated_cuda_backend(SelfTests::kTakenAsPassed);
   emulated::set_device_memory(emulated::device_bytes_in_use() + 1000);
   EXPECT_THROW(measure(*starved, all, with_mode(SpectrumMode::kStrict)), OutOfMemory);
 }

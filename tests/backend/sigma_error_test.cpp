@@ -94,7 +94,7 @@ TEST_P(SigmaError, IsNotExceededInStrictWhereLinesAreOrthogonal) {
   EXPECT_GT(count, 100);
 }
 
-// The nearest to what is answered for in docs/sigma-error.md.
+// The nearest to what is answered for in docs/measuring/sigma-error.md.
 TEST_P(SigmaError, IsNotExceededByLinesThatAreTurnedInBlocks) {
   if (is_emulated()) {
     GTEST_SKIP() << "minutes in the emulation";

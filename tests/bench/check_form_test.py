@@ -4,7 +4,7 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "records"))
 import check_form  # noqa: E402
 
 ROW = {"name": "spectra.default", "route": "two-stage", "backend": "cuda", "rows": 7168, "cols": 2048, "batch": 384,

@@ -1,4 +1,4 @@
-"""scripts/compare_routes.py: it believes no file that breaks what its mode, or the file itself, promises. Usage: compare_routes_test.py
+"""scripts/gpu/compare_routes.py: it believes no file that breaks what its mode, or the file itself, promises. Usage: compare_routes_test.py
 SOURCE_FOLDER."""
 import os
 import pathlib
@@ -10,7 +10,7 @@ import unittest
 import h5py
 import numpy
 
-SCRIPT = pathlib.Path(sys.argv.pop(1)) / "scripts" / "compare_routes.py"
+SCRIPT = pathlib.Path(sys.argv.pop(1)) / "scripts" / "gpu" / "compare_routes.py"
 EXACT = numpy.linspace(3.0, 1.0, 100)
 
 

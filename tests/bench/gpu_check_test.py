@@ -135,9 +135,10 @@ class Machine(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         root = self.root = self.folder / "checkout"
         for name in ("scripts", "bench"):
-            (root / name).mkdir(parents=True)
-            for path in [*SOURCE.glob(f"{name}/*.sh"), *SOURCE.glob(f"{name}/*.py")]:
-                shutil.copy(path, root / name)
+            for path in [*SOURCE.glob(f"{name}/**/*.sh"), *SOURCE.glob(f"{name}/**/*.py")]:
+                copy = root / path.relative_to(SOURCE)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
         programs = self.folder / "vindex-gpu" / "programs"
         for name, text in (("vindex", self.vindex), ("gpu_probe", PROBE), ("gpu_kernel_tests", TESTS), ("backend_tests", TESTS)):
             write_program(programs / name, text)
@@ -362,15 +363,12 @@ class Whole(Machine):
 
     def test_the_second_call_has_the_rest(self):
         self.assertEqual(self.run_parts("second", seconds=110, FAKE_FAULTS="no", VINDEX_AGREEMENT="layer:1 layer:2"), 1)
-        order, names = self.parts_without("second", ["trace"])
+        order, _ = self.parts_without("second", ["trace"])
         heads = ["facts", "self-test library", "agreement", "counters deferred", "counters native", "counters chase-flags",
                  "counters codes", "counters back", "counters update", "counters operands", "counters panel", "counters chase32",
-                 "barriers", "sanitizer memcheck", "sanitizer synccheck", "sanitizer synccheck, chase by flags",
-                 "sanitizer synccheck, chase", "sanitizer initcheck",
-                 "sanitizer racecheck", "trace", "decode", "probe"]
+                 "sanitizer memcheck", "sanitizer synccheck", "sanitizer synccheck, chase by flags",
+                 "sanitizer synccheck, chase", "sanitizer initcheck", "sanitizer racecheck", "trace"]
         self.assertEqual([name for name in order if name in heads], heads)
-        for what in ("barriers", "decode", "probe"):
-            self.assertTrue(self.document(names, f"gpu-h200-{what}.json")["rows"], what)
         kernels = [words[words.index("-k") + 1] for words in self.commands("profiled")]
         self.assertEqual(kernels[0], "regex:update_deferred_kernel", "newer kernels first")
         update = re.compile(next(name for name in kernels if "halves" in name).removeprefix("regex:"))
@@ -427,7 +425,7 @@ class OnTheCpu(Machine):
 
 class Suites(unittest.TestCase):
     def test_every_test_of_a_device_is_in_a_suite(self):
-        lines = subprocess.run([SOURCE / "scripts" / "gpu_parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run([SOURCE / "scripts" / "gpu" / "parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
         filters = [pattern for line in lines.splitlines() for pattern in line.split()[2].split(":")]
         patterns = [re.compile(pattern.replace("*", ".*")) for pattern in filters]
         cmake = (SOURCE / "tests" / "kernels" / "CMakeLists.txt").read_text()
@@ -438,11 +436,11 @@ class Suites(unittest.TestCase):
             for suite, case in re.findall(r"^TEST(?:_P|_F)?\((\w+), (\w+)\)", text, re.M):
                 found += 1
                 self.assertTrue(any(pattern.fullmatch(f"{suite}.{case}") for pattern in patterns),
-                                f"{suite}.{case} of {source} is in no suite of scripts/gpu_parts.sh")
+                                f"{suite}.{case} of {source} is in no suite of scripts/gpu/parts.sh")
         self.assertGreater(found, 60)
 
     def test_what_a_suite_names_exists(self):
-        lines = subprocess.run([SOURCE / "scripts" / "gpu_parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run([SOURCE / "scripts" / "gpu" / "parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
         texts = "".join(path.read_text() for path in (SOURCE / "tests" / "kernels").glob("*_test.cpp"))
         for line in lines.splitlines():
             for pattern in line.split()[2].split(":"):

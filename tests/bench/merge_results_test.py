@@ -1,4 +1,4 @@
-"""Merging documents of the form vindex-bench/1, and the table of bench/peers.py."""
+"""Merging documents of the form vindex-bench/1, and the table of bench/peers/peers.py."""
 import copy
 import io
 import json
@@ -8,7 +8,8 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
+sys.path[:0] = [os.path.join(BENCH, "records"), os.path.join(BENCH, "peers")]
 import check_form  # noqa: E402
 import merge_results  # noqa: E402
 import peers  # noqa: E402

@@ -1,4 +1,4 @@
-"""bench/peers.py and its processes as a device is measured: peers one after the other, the strongest first, each in a process
+"""bench/peers/peers.py and its processes as a device is measured: peers one after the other, the strongest first, each in a process
 that ends before the next one's begins, its errors asked for while it lives, and what it costs when one hangs. No device, no peer.
 """
 import argparse
@@ -6,7 +6,7 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "peers"))
 import peer_processes  # noqa: E402
 import peers  # noqa: E402
 

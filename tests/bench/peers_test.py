@@ -1,4 +1,4 @@
-"""bench/peers.py end to end on small matrices: the peers that are here agree with float64 LAPACK, those that are not are
+"""bench/peers/peers.py end to end on small matrices: the peers that are here agree with float64 LAPACK, those that are not are
 rows with a note, and the document follows the form. Usage: peers_test.py PROGRAM."""
 import json
 import os
@@ -10,13 +10,13 @@ import numpy  # noqa: F401
 import scipy  # noqa: F401
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
-sys.path.insert(0, BENCH)
+sys.path.insert(0, os.path.join(BENCH, "records"))
 import check_form  # noqa: E402
 
 with tempfile.TemporaryDirectory() as folder:
     out = os.path.join(folder, "peers.json")
     done = subprocess.run(
-        [sys.executable, os.path.join(BENCH, "peers.py"), "--program", sys.argv[1], "--rows", "192", "--cols", "128",
+        [sys.executable, os.path.join(BENCH, "peers", "peers.py"), "--program", sys.argv[1], "--rows", "192", "--cols", "128",
          "--samples", "1", "--files", "2", "--spectra", "trained,noise", "--peers",
          "scipy.svdvals,numpy.gram+eigvalsh,weightwatcher-like", "-o", out], stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,7 @@
 // where poorer ones are in use. Nothing here links OpenBLAS.
 #include "blas/blas_library.hpp"
 
-#include "apps/arithmetic_environment.hpp"
+#include "apps/process/arithmetic_environment.hpp"
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/blas_core.hpp"

@@ -1,5 +1,5 @@
 """The two descriptions of the container image do the same: Dockerfile and Apptainer definition have the same stages on the same
-bases, with the same commands, and the recipes name an image that the Dockerfile's head builds. scripts/container_check.sh runs
+bases, with the same commands, and the recipes name an image that the Dockerfile's head builds. scripts/checks/container.sh runs
 the commands.
 
 Usage: containers.py JOBS_FOLDER"""

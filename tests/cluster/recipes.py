@@ -2,7 +2,7 @@
 rows that no other one takes, all workers together take all, and the merged rows are those of one run.
 
 Usage: recipes.py VINDEX JOBS_FOLDER FOLDER. A recipe whose tool is not here (GNU parallel) is named and left out, or fails where
-VINDEX_CLUSTER_REQUIRED is set. tests/jobs/jobs_test.sh holds what scripts do with exit codes and signals."""
+VINDEX_CLUSTER_REQUIRED is set. tests/cluster/exit_codes_test.sh holds what scripts do with exit codes and signals."""
 
 import glob
 import os

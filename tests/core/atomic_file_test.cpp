@@ -1,3 +1,5 @@
+// Whether a file appears whole or not at all: after errors, kills and full disks, and beside
+// another process that writes the same name.
 #include "core/files/atomic_file.hpp"
 
 #include "core/files/output_target.hpp"

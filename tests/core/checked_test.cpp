@@ -1,3 +1,4 @@
+// Checked sums and products at the edges of 64 bits.
 #include "core/integers.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SHA-256 against published vectors, whole and in pieces.
 #include "core/digest.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Exit codes and texts of errors, and what is escaped in a text that may drive a terminal.
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// JSON that is written, compared with what the library behind it writes by itself.
 #include "core/json/json_document.hpp"
 
 #include "core/json/json.hpp"

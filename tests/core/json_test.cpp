@@ -1,3 +1,5 @@
+// Strict reading of JSON: what is accepted with every bit of its values, what is refused at which
+// byte, and agreement with another parser over every change of one byte.
 #include "core/json/json.hpp"
 
 #include "core/json/json_scanner.hpp"

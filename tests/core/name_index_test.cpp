@@ -1,3 +1,4 @@
+// Look-up and duplicates in a list of names.
 #include "core/text/name_index.hpp"
 
 #include <gtest/gtest.h>

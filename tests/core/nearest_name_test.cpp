@@ -1,3 +1,5 @@
+// Which name is guessed for a misspelt one, and where no guess is made; the fast search agrees with
+// comparing every name.
 #include "core/text/nearest_name.hpp"
 
 #include <gtest/gtest.h>

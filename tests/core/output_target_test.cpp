@@ -1,3 +1,5 @@
+// Which outputs are refused: files that are there, measurements, devices, inputs and places within
+// them.
 #include "core/files/output_target.hpp"
 
 #include "core/files/atomic_file.hpp"

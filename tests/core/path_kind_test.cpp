@@ -1,3 +1,4 @@
+// What lies at a path, links and unreadable folders included.
 #include "core/files/path_kind.hpp"
 
 #include "tests/support/expect_error.hpp"

@@ -1,3 +1,4 @@
+// Philox against the known answers of Random123.
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>

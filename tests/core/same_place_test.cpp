@@ -1,3 +1,4 @@
+// Whether two spellings name one place, there yet or not.
 #include "core/files/path_kind.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -1,6 +1,7 @@
+// Widths of UTF-8 in a terminal, shortening, tables that give way, and paragraphs.
 #include "core/text/text_table.hpp"
 
-#include "tests/support/text_lines.hpp"
+#include "tests/support/file_content.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// UTF-8 by its definition: every code point, and every way to write one wrongly.
 #include "core/text/utf8.hpp"
 
 #include <gtest/gtest.h>

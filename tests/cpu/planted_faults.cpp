@@ -1,3 +1,4 @@
+// Owns the wrapped functions, by their mangled names, and what each planted fault does to a result.
 #include "planted_faults.hpp"
 
 #include "blas/steps/steps.hpp"

@@ -1,3 +1,5 @@
+// Edited weights written back: what did not change keeps its bits, what changed is as near as its
+// codes allow, and what cannot be written is refused.
 #include "decode/encode/rewrite_matrix.hpp"
 
 #include "conformance_files.hpp"

@@ -1,12 +1,12 @@
-"""Owns the check of commands that pages show, whether they are run or not: verbs, flags, their values and the number of arguments of
-`vindex` by `vindex --describe-commands`; scripts of the repository by their names and flags."""
+"""Owns the check of commands that pages show, whether they are run or not: names, flags, their values and the number of arguments of
+`vindex` by `vindex commands --json`; scripts of the repository by their names and flags."""
 
 import re
 import shlex
 from pathlib import Path
 
 GLOBAL = {"-h", "--help"}
-ROOT_ONLY = {"--version", "--describe-commands", "-h", "--help", "-q", "--quiet", "-v", "--verbose"}
+ROOT_ONLY = {"--version", "-h", "--help", "-q", "--quiet", "-v", "--verbose"}
 OPERATORS = set("();<>|&")
 FOLDERS = ("scripts/", "jobs/", "bench/", "docs/", "tests/")
 
@@ -51,7 +51,7 @@ def split_at_operators(words):
 
 
 class Commands:
-    """The commands of the program, as `vindex --describe-commands` lists them."""
+    """The commands of the program, as `vindex commands --json` lists them."""
 
     def __init__(self, described, repository):
         self.commands = described["commands"]
@@ -77,24 +77,24 @@ class Commands:
             words = words[1:]
         if not words or words[0] in ROOT_ONLY:
             return
-        verb, rest = words[0], words[1:]
-        if verb in self.groups:
+        command, rest = words[0], words[1:]
+        if command in self.groups:
             if not rest or rest[0] in GLOBAL:
                 if whole and not rest:
-                    yield f"`vindex {verb}` needs a command"
+                    yield f"`vindex {command}` needs a command"
                 return
-            verb, rest = f"{verb}.{rest[0]}", rest[1:]
-        if verb == "export" and {"parquet", "arrow"} & set(rest):  # a command of the Python package
+            command, rest = f"{command}.{rest[0]}", rest[1:]
+        if command == "export" and {"parquet", "arrow"} & set(rest):  # a command of the Python package
             yield from self.wrong_script("python/vindex", rest)
             return
-        if verb not in self.commands:
-            yield f"no command `vindex {verb.replace('.', ' ')}`"
+        if command not in self.commands:
+            yield f"no command `vindex {command.replace('.', ' ')}`"
             return
-        yield from self.wrong_arguments(verb, rest, whole)
+        yield from self.wrong_arguments(command, rest, whole)
 
-    def wrong_arguments(self, verb, words, whole):
-        command, name = self.commands[verb], verb.replace(".", " ")
-        options = {alias: option for option in command["options"] for alias in (option["name"], *option["aliases"])}
+    def wrong_arguments(self, command, words, whole):
+        described, name = self.commands[command], command.replace(".", " ")
+        options = {alias: option for option in described["options"] for alias in (option["name"], *option["aliases"])}
         positionals, given, at = [], set(), 0
         while at < len(words):
             word, at = words[at], at + 1
@@ -109,7 +109,7 @@ class Commands:
                 continue
             option = options[flag]
             given.add(option["name"])
-            if option["takes_value"] and not equals:
+            if option["type"] != "flag" and not equals:
                 value = words[at] if at < len(words) else ""
                 at += 1
                 if not value and whole:
@@ -120,11 +120,11 @@ class Commands:
                 yield f"`vindex {name} {flag} {value}`: one of {', '.join(option['choices'])}"
         if not whole:
             return
-        required = sum(one["required"] for one in command["positionals"])
-        most = None if any(one["many"] for one in command["positionals"]) else len(command["positionals"])
+        required = sum(one["required"] for one in described["positionals"])
+        most = None if any(one["many"] for one in described["positionals"]) else len(described["positionals"])
         if len(positionals) < required or (most is not None and len(positionals) > most):
             yield f"`vindex {name}` takes {required} to {most or 'many'} arguments, not {positionals}"
-        for option in command["options"]:
+        for option in described["options"]:
             if option["required"] and option["name"] not in given:
                 yield f"`vindex {name}` needs {option['name']}"
 

@@ -2,13 +2,13 @@
 """Executes the examples of pages and compares what they print with what the pages show; finds commands that there are not.
 
     examples.py check [PAGE...]             every block of commands or code has a marker; every command, flag,
-                                            file and identifier of an error that a page names exists
+                                            file, link and identifier of an error that a page names exists
     examples.py run FOLDER [PAGE...]        executes the blocks marked `run`, each page in a folder of its own below FOLDER
     examples.py update FOLDER [PAGE...]     the same, and writes what was printed into the pages
     examples.py count [PAGE...]             a table: how many blocks of a page are run, and why the others are not
 
 Markers: page_blocks.py. Options: --program VINDEX (default build/cpu/apps/vindex), --data FOLDER (real weights, ../shared/data),
---models-python PYTHON (with transformers, build/python-models/bin/python). Without PAGE: README.md and docs/*.md.
+--models-python PYTHON (with transformers, build/python-models/bin/python). Without PAGE: README.md, CONTRIBUTING.md and docs/**/*.md.
 Exit: 0, 1 where something is wrong, 77 where all blocks of the pages were left out."""
 
 import argparse
@@ -45,7 +45,9 @@ def parse(arguments):
     flags.folder = Path(flags.rest.pop(0)).absolute() if flags.action in ("run", "update") and flags.rest else None
     if flags.action in ("run", "update") and not flags.folder:
         parser.error(f"{flags.action} needs a folder")
-    flags.pages = [Path(page) for page in flags.rest] or [flags.repository / "README.md", *sorted((flags.repository / "docs").glob("*.md"))]
+    pages = sorted((flags.repository / "docs").rglob("*.md"))
+    roots = [flags.repository / name for name in ("README.md", "CONTRIBUTING.md")]
+    flags.pages = [Path(page) for page in flags.rest] or [*roots, *pages]
     return flags
 
 
@@ -80,7 +82,7 @@ def wrong_of_page(name, text, blocks, commands, named, flags):
     prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
     if re.search(r"^    (\$ )?vindex ", re.sub("<!--.*?-->", "", prose, flags=re.S), re.M):
         yield f"{name}: commands in an indented block: they need a fence and a marker"
-    for what in (*commands.wrong_in_prose(prose), *named.wrong(prose)):
+    for what in (*commands.wrong_in_prose(prose), *named.wrong(prose), *named.wrong_links(prose, name)):
         yield f"{name}: {what}"
 
 
@@ -93,13 +95,13 @@ def is_part(text, path):
 
 def is_read_by(script, page):
     """A test names the page, or is given it where it is registered."""
-    lists = script.parent / "CMakeLists.txt"
-    texts = [path.read_text(encoding="utf-8") for path in (script, lists) if path.exists()]
+    lists = [folder / "CMakeLists.txt" for folder in (script.parent, script.parent.parent)]
+    texts = [path.read_text(encoding="utf-8") for path in (script, *lists) if path.exists()]
     return script.exists() and any(page in text for text in texts)
 
 
 def check(flags):
-    described = json.loads(subprocess.run([flags.program, "--describe-commands"], check=True, capture_output=True, text=True).stdout)
+    described = json.loads(subprocess.run([flags.program, "commands", "--json"], check=True, capture_output=True, text=True).stdout)
     commands = command_lines.Commands(described, flags.repository)
     named = references.References(flags.repository)
     wrong = [line for path in flags.pages for name, text, blocks in [read(path, flags.repository)]

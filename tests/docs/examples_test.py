@@ -45,6 +45,8 @@ def what_check_finds():
     harness("check", block("int none;", "from docs/page.txt", language="cpp"), 1, "not a part of")
     (FOLDER / "docs/page.txt").write_text("{\n  int some;\n  int none;\n}\n", encoding="utf-8")
     harness("check", block("int none;", "from docs/page.txt", language="cpp"), 0)
+    harness("check", "[a page](page.txt#part), [another](https://a.b/c)\n", 0)
+    harness("check", "[no page](none.md)\n", 1, "a link to none.md")
     for command, says in {
         "vindex measures x": "no command `vindex measures`",
         "vindex organ extracts x": "no command `vindex organ extracts`",

@@ -1,10 +1,11 @@
-"""Owns the check of what sentences name: files of the repository, and identifiers of errors, warnings and findings."""
+"""Owns the check of what sentences name: files of the repository, also as links, and identifiers of errors, warnings and findings."""
 
 import re
 from pathlib import Path
 
 SOURCES = ("host", "apps", "kernels", "python", "scripts", "jobs", "include")
 IDENTIFIER = re.compile(r"\b[EWV]-[A-Z][A-Z0-9-]*[A-Z0-9]\b")
+LINK = re.compile(r"\]\((?!\w+:)([^)\s#]+)")
 FILE = re.compile(r"`((?:host|apps|kernels|tests|bench|scripts|jobs|python|docs|include)/[\w./-]+\.\w+)")
 
 
@@ -13,6 +14,12 @@ class References:
 
     def __init__(self, repository):
         self.repository, self.identifiers = Path(repository), None
+
+    def wrong_links(self, text, page):
+        """The links of a page that lead nowhere, one text each."""
+        for target in sorted(set(LINK.findall(re.sub("`[^`]*`", "", text)))):
+            if not (self.repository / page).parent.joinpath(target).exists():
+                yield f"a link to {target}, which there is not"
 
     def wrong(self, text):
         """What is named and is not there, one text each. NAME in a path stands for one of the reader's own."""

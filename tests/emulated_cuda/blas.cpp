@@ -1,3 +1,5 @@
+// Owns cuBLAS on the CPU: the calls that the kernels make, by OpenBLAS, with operands rounded to
+// tf32 where a device would round them, and refusals where a device would fail.
 #include <cblas.h>
 #include <cublas_v2.h>
 

@@ -1,3 +1,5 @@
+// Owns the rounds in which the threads of a block run, barriers and warp operations among them, and
+// the report of a thread that breaks a rule.
 #include "block.hpp"
 
 #include <algorithm>
@@ -48,24 +50,21 @@ void Block::thread_main(void* thread) {
     }
     self->finished = true;
     ++self->block->finished_;
-    self->fiber->suspend();
+    self->fiber.suspend();
   }
 }
 
 void Block::prepare_threads() {
   while (threads_.size() < thread_count_) {
-    Thread& thread = threads_.emplace_back();
-    thread.number = static_cast<std::uint32_t>(threads_.size() - 1);
-    thread.block = this;
-    thread.fiber = std::make_unique<Fiber>(&Block::thread_main, &thread);
+    threads_.push_back(std::make_unique<Thread>(this));
   }
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
-    threads_[i].index = {i % size_.x, i / size_.x % size_.y, i / size_.x / size_.y};
-    threads_[i].finished = false;
-    threads_[i].waits_for = nullptr;
-    threads_[i].words = {};
-    threads_[i].open_copies.clear();
-    threads_[i].copy_groups.clear();
+    threads_[i]->index = {i % size_.x, i / size_.x % size_.y, i / size_.x / size_.y};
+    threads_[i]->finished = false;
+    threads_[i]->waits_for = nullptr;
+    threads_[i]->words = {};
+    threads_[i]->open_copies.clear();
+    threads_[i]->copy_groups.clear();
   }
 }
 
@@ -120,10 +119,17 @@ void Block::run_round(std::uint64_t& random) {
   if (random != 0) {
     shuffle(round_, random);
   }
-  for (const std::uint32_t thread : round_) {
-    current_ = thread;
-    threadIdx = threads_[thread].index;
-    threads_[thread].fiber->resume();
+  // Stacks of the threads to come are fetched meanwhile: those of a block are more than the first
+  // cache holds.
+  constexpr std::size_t kAhead = 3;
+  for (std::size_t i = 0; i < round_.size(); ++i) {
+    if (i + kAhead < round_.size()) {
+      threads_[round_[i + kAhead]]->fiber.prefetch();
+    }
+    current_ = round_[i];
+    Thread& thread = *threads_[current_];
+    threadIdx = thread.index;
+    thread.fiber.resume();
     if (failed_) {
       return;
     }
@@ -146,7 +152,7 @@ void Block::end() {
 
 void Block::abandon() {
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
-    threads_[i].fiber->restart();
+    threads_[i]->fiber.restart();
   }
 }
 
@@ -154,24 +160,24 @@ void Block::report_deadlock() {
   failed_ = true;
   const auto speaker = std::find_if(
       threads_.begin(), threads_.begin() + thread_count_,
-      [](const Thread& thread) { return !thread.finished && thread.words.report != nullptr; });
+      [](const auto& thread) { return !thread->finished && thread->words.report != nullptr; });
   if (speaker != threads_.begin() + thread_count_) {
-    speaker->words.say(index_, speaker->index);
+    (*speaker)->words.say(index_, (*speaker)->index);
   }
   std::uint32_t waiting = 0;
-  while (threads_[waiting].finished) {
+  while (threads_[waiting]->finished) {
     ++waiting;
   }
-  failure_ = name_of(waiting) + " waits for ever for " + threads_[waiting].waits_for + " at " +
-             place(threads_[waiting].waits_at);
+  failure_ = name_of(waiting) + " waits for ever for " + threads_[waiting]->waits_for + " at " +
+             place(threads_[waiting]->waits_at);
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
-    const Thread& other = threads_[i];
+    const Thread& other = *threads_[i];
     if (other.finished) {
       failure_ += "; " + name_of(i) + " has returned";
       return;
     }
-    if (std::strcmp(other.waits_for, threads_[waiting].waits_for) != 0 ||
-        !same_place(other.waits_at, threads_[waiting].waits_at)) {
+    if (std::strcmp(other.waits_for, threads_[waiting]->waits_for) != 0 ||
+        !same_place(other.waits_at, threads_[waiting]->waits_at)) {
       failure_ +=
           "; " + name_of(i) + " waits for " + other.waits_for + " at " + place(other.waits_at);
       return;
@@ -180,14 +186,14 @@ void Block::report_deadlock() {
 }
 
 void Block::wait(const char* what, std::source_location where) {
-  Thread& self = threads_[current_];
+  Thread& self = *threads_[current_];
   self.waits_for = what;
   self.waits_at = where;
-  self.fiber->suspend();
+  self.fiber.suspend();
 }
 
 void Block::release(std::uint32_t thread) {
-  threads_[thread].waits_for = nullptr;
+  threads_[thread]->waits_for = nullptr;
   runnable_.push_back(thread);
 }
 
@@ -210,7 +216,7 @@ void Block::barrier(std::source_location where) {
     barrier.arrived = 0;
     counted_ = predicate_count_;
     predicate_count_ = 0;
-    threads_[current_].fiber->suspend();  // so that the others do not always come later
+    threads_[current_]->fiber.suspend();  // so that the others do not always come later
     return;
   }
   wait("__syncthreads()", where);
@@ -294,9 +300,9 @@ void Block::warp_operation(const char* kind, std::uint32_t mask, void* argument,
 void Block::sleep_on(const void* word, const char* what, std::source_location where,
                      const LastWords& words) {
   sleepers_.push_back({word, current_});
-  threads_[current_].words = words;
+  threads_[current_]->words = words;
   wait(what, where);
-  threads_[current_].words = {};
+  threads_[current_]->words = {};
 }
 
 void Block::wake(const void* word) {
@@ -310,17 +316,17 @@ void Block::wake(const void* word) {
 
 void Block::issue_copy(void* shared, const void* source, std::size_t bytes) {
   poison(shared, bytes);
-  threads_[current_].open_copies.push_back({shared, source, bytes});
+  threads_[current_]->open_copies.push_back({shared, source, bytes});
 }
 
 void Block::commit_copies() {
-  Thread& self = threads_[current_];
+  Thread& self = *threads_[current_];
   self.copy_groups.push_back(std::move(self.open_copies));
   self.open_copies.clear();
 }
 
 void Block::wait_copies(std::size_t pending_groups) {
-  Thread& self = threads_[current_];
+  Thread& self = *threads_[current_];
   while (self.copy_groups.size() > pending_groups) {
     for (const Copy& copy : self.copy_groups.front()) {
       if (copy.source == nullptr) {

@@ -1,26 +1,17 @@
+// Owns making the back end over the emulated device, once for all tests of a process.
 #include "emulated_backend.hpp"
 
-#include "kernels/route/self_test.hpp"
+#include "passed_trials.hpp"
 
-#include <stdexcept>
-#include <string>
-
-extern "C" vindex::Backend* vindex_make_cuda_backend(std::int32_t device, std::string* why);
+#include "kernels/cuda_backend.hpp"
 
 namespace vindex::test {
 
-namespace {
-/// The order of the larger inputs of self-tests, which would take half a minute as on a device.
-[[maybe_unused]] const std::int64_t kSmallTrials = kernels::trial_order = 161;
-}  // namespace
-
-std::unique_ptr<Backend> make_emulated_cuda_backend() {
-  std::string why;
-  std::unique_ptr<Backend> backend(vindex_make_cuda_backend(0, &why));
-  if (backend == nullptr) {
-    throw std::logic_error("the emulated device was refused: " + why);
-  }
-  return backend;
+std::unique_ptr<Backend> make_emulated_cuda_backend(SelfTests self_tests) {
+  static const kernels::KernelTable kKernels;
+  const kernels::TrialPlan made{.order = kEmulatedTrialOrder};
+  return std::make_unique<kernels::CudaBackend>(
+      0, kKernels, self_tests == SelfTests::kMade ? made : passed_trials());
 }
 
 std::shared_ptr<Backend> emulated_cuda_backend() {

@@ -1,3 +1,5 @@
+// Owns launches of the emulation: the order of threads and blocks, drawn from a seed, blocks that
+// run together, and the functions by which a kernel asks for its place.
 #include "block.hpp"
 
 #include <atomic>

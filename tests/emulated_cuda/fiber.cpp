@@ -1,3 +1,4 @@
+// Owns the switch of stacks: assembly for x86-64, the calls of ucontext elsewhere.
 #include "fiber.hpp"
 
 #include <cstdint>

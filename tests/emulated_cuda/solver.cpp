@@ -1,3 +1,5 @@
+// Owns cuSOLVER on the CPU: the calls that the kernels make, by LAPACK, with the limits of the
+// library's batched solver and an error that tests may plant in its values.
 #include <cusolverDn.h>
 #include <lapacke.h>
 

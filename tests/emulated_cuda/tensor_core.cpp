@@ -66,7 +66,7 @@ double tf32_value(std::uint32_t bits) {
 float cut_to_float(double value) {
   const auto rounded = static_cast<float>(value);
   if (std::isfinite(value) && std::abs(static_cast<double>(rounded)) > std::abs(value)) {
-    return std::nextafter(rounded, 0.0F);
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(rounded) - 1);  // the next towards 0
   }
   return rounded;
 }

@@ -70,8 +70,8 @@ TEST_F(FaultsTest, NoMemoryIsAnErrorWithAName) {
   const std::string text = file_text(log);
   const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   ASSERT_GT(count, 12U);
-  // From there on: one allocation alone that fails may end libhdf5 (docs/reliability.md). The first
-  // one after its room was looked for does, where a file is made and where it is read back.
+  // From there on: one allocation alone that fails may end libhdf5 (docs/runs/reliability.md). The
+  // first one after its room was looked for does, where a file is made and where it is read back.
   constexpr int kSegmentationFault = 128 + SIGSEGV;
   std::size_t crashes = 0;
   for (std::size_t at = 1; at <= count; ++at) {

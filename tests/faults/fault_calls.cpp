@@ -268,7 +268,7 @@ extern "C" ssize_t copy_file_range(int from, off64_t* from_at, int file, off64_t
   });
 }
 
-/// OpenBLAS asks for ever for a buffer that it does not get (docs/reliability.md). The program
+/// OpenBLAS asks for ever for a buffer that it does not get (docs/runs/reliability.md). The program
 /// makes sure of the room just before; that memory runs out between the two is the library's limit,
 /// and no fault is put there.
 bool is_buffer_of_openblas(const void* caller, std::size_t bytes) {

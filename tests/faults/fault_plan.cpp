@@ -1,3 +1,5 @@
+// Owns reading the plan from the environment, counting the calls that match, and the log of what
+// was injected.
 #include "fault_plan.hpp"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ struct Plan {
   const char* log = nullptr;
   unsigned long first = 0, times = 1, min_bytes = 0, delay_milliseconds = 0, date = 0;
   Verdict verdict;
-  bool kill_before = false;
+  int signal = 0;  // before the call
 };
 
 struct ErrorName {
@@ -83,7 +85,13 @@ Plan read_plan() {
   } else if (action == "short") {
     plan.verdict.action = Action::kShorten;
   } else if (action == "kill-before") {
-    plan.kill_before = true;
+    plan.signal = SIGKILL;
+  } else if (action == "SIGINT") {
+    plan.signal = SIGINT;
+  } else if (action == "SIGTERM") {
+    plan.signal = SIGTERM;
+  } else if (action == "SIGUSR1") {
+    plan.signal = SIGUSR1;
   } else if (action == "kill-after") {
     plan.verdict.action = Action::kKillAfter;
   } else if (action.starts_with("delay=")) {
@@ -149,8 +157,11 @@ Verdict judge(const char* name, const char* path) {
   if (!wrong) {
     return {};
   }
-  if (plan().kill_before) {
+  if (plan().signal == SIGKILL) {
     kill_now();
+  }
+  if (plan().signal != 0) {
+    (void)::syscall(SYS_kill, ::syscall(SYS_getpid), plan().signal);
   }
   if (plan().delay_milliseconds > 0) {
     const timespec time = {static_cast<time_t>(plan().delay_milliseconds / 1000),

@@ -6,13 +6,13 @@
 //   VINDEX_FAULT_AT     the number of the matching call, from 1, at which faults begin; 0: none
 //   VINDEX_FAULT_TIMES  how many calls from there on; all: every one; default 1
 //   VINDEX_FAULT_DO     EIO, ENOSPC, ... (fail with it, nothing is done), short (half of what a
-//                       read or write was to transfer), delay=MILLISECONDS, kill-before, kill-after
+//                       read or write was to transfer), delay=MILLISECONDS, kill-before,
+//                       kill-after, SIGINT, SIGTERM, SIGUSR1 (sent to the process before the call is made)
 //   VINDEX_FAULT_BYTES  least size of an allocation that counts; default 0
 //   VINDEX_FAULT_LOG    file to which every matching call adds a line "NUMBER NAME PATH", and one
 //                       that goes wrong a line "! NUMBER NAME PATH"
 //   VINDEX_FAULT_DATE   seconds since 1970 at which the calendar's clock stands still, so that
-//   files
-//                       of two runs can be compared byte by byte
+//                       files of two runs can be compared byte by byte
 // A library that is loaded before all others: nothing here allocates, and its own system calls are
 // made without the functions that it stands in for.
 #pragma once

@@ -2,8 +2,8 @@
 // run with a plan of what is to go wrong.
 #pragma once
 
-#include "tests/support/fault_environment.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/fault_environment.hpp"
+#include "tests/support/program/program.hpp"
 
 #include <gtest/gtest.h>
 

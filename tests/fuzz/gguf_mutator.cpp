@@ -1,3 +1,4 @@
+// Owns the kinds of changes, each to one field of the parts of a file.
 #include "gguf_mutator.hpp"
 
 #include "gguf_parts.hpp"

@@ -1,3 +1,4 @@
+// Owns the cursor that reads the fields as far as they go, and the bytes that they become again.
 #include "gguf_parts.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What the writer of GGUF files gives: keys, order, alignment, and the refusal of what ggml would
+// not load.
 #include "gguf/writer.hpp"
 
 #include "gguf/header.hpp"

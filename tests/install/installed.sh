@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # installed.sh tree|library|packages|quickstart BUILD CMAKE CPACK: installs BUILD, or unpacks the packages made of it, into a
-# folder of its own and measures with what lies there; library: with the example of docs/library.md, built against it;
+# folder of its own and measures with what lies there; library: with the example of docs/library/library.md, built against it;
 # quickstart: that what scripts/quickstart.sh builds is all that an installation copies out of BUILD. 77: a tool of Debian's
 # packaging is not here, BUILD is no build of Ninja's, or sanitizers are in the way.
 set -euo pipefail
@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 # The program alone, from another folder: nothing of the build tree is needed.
 try_program() {
   local root=$1 file
-  for file in share/doc/vindex/{README.md,LICENSE,NOTICE,CHANGELOG.md,docs/metrics.md} share/vindex/jobs/local.sh; do
+  for file in share/doc/vindex/{README.md,LICENSE,NOTICE,CHANGELOG.md,docs/measuring/metrics.md} share/vindex/jobs/local.sh; do
     [[ -f "$root/$file" ]] || { echo "$file is missing in $root"; exit 1; }
   done
   mkdir "$folder/work"
@@ -67,7 +67,7 @@ if [[ "$what" == library ]]; then
     'vindex::(v0::|[A-Za-z]*Error|OutOfMemory|fail_expectation|printable|escaped|excerpt)' || true)
   [[ -z "$others" ]] || { echo "the library shows other names: $others"; exit 1; }
   # As a program of others: its own build type and generator, no cache of ours.
-  for command in "-S $prefix/share/doc/vindex/docs/library-example -B $folder/example -DCMAKE_PREFIX_PATH=$prefix" \
+  for command in "-S $prefix/share/doc/vindex/docs/library/example -B $folder/example -DCMAKE_PREFIX_PATH=$prefix" \
     "--build $folder/example"; do
     # shellcheck disable=SC2086
     "$cmake" $command >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }

@@ -20,8 +20,6 @@ namespace vindex::test {
 void set_thread_order(std::uint64_t seed);
 /// True in the emulation, where sizes must be small.
 bool is_emulated();
-/// Order of the larger inputs of self-tests there.
-inline constexpr std::int64_t kEmulatedTrialOrder = 161;
 
 /// Whether this process is to try a variant of a kernel: VINDEX_TEST_VARIANTS names them, separated
 /// by commas (scripts/gpu_check.sh gives each a process of its own); all where it is not set.

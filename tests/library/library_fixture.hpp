@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/support/float_model.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 #include <vindex/vindex.hpp>
 
 #include <cstring>

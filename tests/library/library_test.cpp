@@ -102,7 +102,7 @@ TEST_F(LibraryTest, EveryMetricOfThePageHasItsName) {
   const std::set<std::string> no_metrics = {"sigma_error", "method", "reason", "status",
                                             "escalated"};
   const Spectrum of_noise = spectrum(std::vector<float>(64 * 80, 1.0F), 64, 80);
-  const std::string page = file_text(std::string(VINDEX_SOURCE_DIR) + "/docs/metrics.md");
+  const std::string page = file_text(std::string(VINDEX_SOURCE_DIR) + "/docs/measuring/metrics.md");
   const std::regex quoted("`([a-z0-9_]+)`");
   std::set<std::string> found;
   for (std::sregex_iterator at(page.begin(), page.end(), quoted), end; at != end; ++at) {

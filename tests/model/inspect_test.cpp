@@ -1,3 +1,4 @@
+// What `vindex inspect` says, as text and as JSON, with hostile names.
 #include "model/inspect.hpp"
 
 #include "model_fixture.hpp"

@@ -1,8 +1,9 @@
+// The flags that select matrices: layers, blocks, roles, expressions, and their errors.
 #include "model/selection/selection.hpp"
 
 #include "model_fixture.hpp"
 
-#include <chrono>
+#include <ctime>
 
 namespace vindex::model::selection_test {
 namespace {
@@ -99,11 +100,11 @@ TEST(SelectionTest, ExpressionsThatMakeOthersBacktrackEndSoon) {
   fixture.bf16(std::string(1024, 'a'), {2, 3});
   fixture.bf16(std::string(1025, 'a'), {2, 3});
   const ModelIndex index = fixture.index();
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: others may keep it waiting
   for (const char* pattern : {"(a+)+b", "(a|a)*b", "a*a*a*a*a*a*a*a*b", "((a{1,20}){1,20})b"}) {
     EXPECT_TRUE(select(index, parse_selection("", "", "", pattern)).empty());
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
   EXPECT_EQ(select(index, parse_selection("", "", "", "a*")).size(), 2U);
 }
 

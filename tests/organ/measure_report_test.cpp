@@ -2,7 +2,7 @@
 // which models a folder holds.
 #include "fleet/measure_fleet.hpp"
 #include "tests/support/expect_error.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -5,7 +5,7 @@
 #include "organ/difference/tensor_pair.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ python=${PYTHON:-/usr/bin/python3}  # as scripts/python_env.sh: Debian's own fir
 [[ -x "$python" ]] || python=python3
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 [[ -f "$headers/Python.h" ]] || skip "$python has no headers; on Debian: apt-get install python3-dev"
-scripts/wheel_tools.sh "$python" >/dev/null || skip "the tools of python/ cannot be installed"
+scripts/wheel/tools.sh "$python" >/dev/null || skip "the tools of python/ cannot be installed"
 
 rm -rf "$folder/prefix" "$folder/wheel" "$folder/venv"
 "$cmake" --install "$build" --prefix "$folder/prefix" >/dev/null

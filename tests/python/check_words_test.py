@@ -49,6 +49,10 @@ passes("good.cpp", '// whoever is told\nint told = f("verb", \'"\');  /* is want
 fails("help.cpp", 'int a;\nauto x = "of experts: how "\n         "alike they are";\n', "help.cpp:2: 'how alike'")
 fails("raw.cpp", 'auto x = R"(One line.\nWhoever reads)";\n', "raw.cpp:2: 'Whoever'")
 passes("allowed.cpp", 'auto x = "a verb of the contract";  // word: ok\n')
+# A header: what a programmer reads, over lines that follow each other.
+fails("header.hpp", 'int a;  ///< for people\n/// Of experts: how\n/// alike they are.\n', "header.hpp:1: 'people'",
+      "header.hpp:2: 'how alike'")
+passes("good.hpp", '/// Reads `whoever`.\nint told = f("is told");\n')
 # Misspellings, where codespell is installed; where it is not, a line says so.
 if shutil.which("codespell"):
     code, found, _ = check("spelling.md", "A singluar value of teh matrix.\n")

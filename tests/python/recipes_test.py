@@ -1,4 +1,4 @@
-"""Runs every recipe of docs/results-file.md against files that the program writes, and checks what came out.
+"""Runs every recipe of docs/files/results-file.md against files that the program writes, and checks what came out.
 
 Usage: recipes_test.py h5netcdf|netcdf4 PROGRAM PAGE FOLDER. Exit 77 (skipped) where a package is missing; without duckdb or
 pyarrow, and with an xarray older than 2024.9, the blocks that need them are left out, and the last line says so. The command
@@ -53,7 +53,7 @@ def blocks():
 def console_command(folder):
     """A folder with the command `vindex` as the Python package installs it."""
     os.makedirs(folder)
-    package = os.path.join(os.path.dirname(os.path.dirname(PAGE)), "python")
+    package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../python")
     with open(os.path.join(folder, "vindex"), "w", encoding="utf-8") as script:
         script.write(f'#!/bin/sh\nPYTHONPATH="{package}" VINDEX_PROGRAM="{PROGRAM}" exec "{sys.executable}" -m vindex "$@"\n')
     os.chmod(script.name, 0o755)

@@ -1,7 +1,7 @@
 # Owns the tests of vindex-serve, from its sources: a real server, real clients, a browser where there is one.
 set(package ${PROJECT_SOURCE_DIR}/python)
 set(serve_packages "pytest httpx fastapi uvicorn prometheus_client pyarrow h5py numpy")
-set(serve_tests confine outside verbs settings http jobs rows restart clients full_disk document page)
+set(serve_tests confine outside commands settings http jobs rows restart clients full_disk document page)
 foreach(suite ${serve_tests})
   vindex_python_test(python.serve.${suite} PACKAGES "${serve_packages}"
     COMMAND -m pytest -c ${package}/pyproject.toml --rootdir ${package} -q -p no:cacheprovider

@@ -87,7 +87,7 @@ def main():
     text.write_text("\n  \n")
     run(text, *own, code=65)
 
-    # What docs/prompts.md says of its file.
+    # What docs/commands/prompts.md says of its file.
     ids = [line["ids"] for line in written(PROMPTS, "--tokenizer", "bytes")]
     texts = [bytes(one).decode() for one in ids]
     assert len(texts) == 256 == len(set(texts)) and "\n".join(texts) + "\n" == PROMPTS.read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import numpy as np
 
 # What of a dump is compared.
 KINDS = "hidden,mlp,router_logits,logits"
-# A tenth of what docs/trace.md promises (1e-3), and some times what two orders of summation in float32 give.
+# A tenth of what docs/commands/trace.md promises (1e-3), and some times what two orders of summation in float32 give.
 CLOSE = 1e-4
 
 

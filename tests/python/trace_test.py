@@ -2,7 +2,7 @@
 follows, as safetensors (config.json in both forms that transformers has written) and as GGUF, then the trained models of the shared
 data where they are there, quantised ones against weights that gguf decodes.
 
-Usage: trace_test.py VINDEX CAPTURE DATA FOLDER [FAMILY|encoded|trained ...]. It prints the largest errors, which docs/trace.md has."""
+Usage: trace_test.py VINDEX CAPTURE DATA FOLDER [FAMILY|encoded|trained ...]. It prints the largest errors, which docs/commands/trace.md has."""
 
 import importlib.util
 import json

@@ -3,8 +3,8 @@
 # where none has them. Usage: with_packages.sh PYTHON "PACKAGE ..." SCRIPT ARGUMENTS...
 # One thread for numpy: tests run side by side, and OpenBLAS's threads wait for each other by spinning (eight times the processor time).
 export OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
-# What the scripts share.
-export PYTHONPATH="$(dirname "$0")/../support${VINDEX_PACKAGE:+:$VINDEX_PACKAGE}${PYTHONPATH:+:$PYTHONPATH}"
+# What the scripts share, and the comparison of results files.
+export PYTHONPATH="$(dirname "$0")/../support:$(dirname "$0")/../../scripts${VINDEX_PACKAGE:+:$VINDEX_PACKAGE}${PYTHONPATH:+:$PYTHONPATH}"
 first="$1"
 packages="$2"
 shift 2

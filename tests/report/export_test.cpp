@@ -1,3 +1,4 @@
+// Exports of a results file: CSV, JSON, WeightWatcher's table, the phase files and gate vectors.
 #include "report/export/export.hpp"
 
 #include "statistics/spectrum/metrics.hpp"

@@ -10,7 +10,7 @@
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 
 #include <cmath>
 #include <fstream>

@@ -1,6 +1,6 @@
 // The command report: what it says, refuses and leaves.
 #include "tests/results/sample_run.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 
 #include <gtest/gtest.h>
 

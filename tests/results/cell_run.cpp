@@ -1,3 +1,4 @@
+// Owns the descriptions and rows of these runs, by kind of file.
 #include "cell_run.hpp"
 
 #include "commands/cka/cka_cells.hpp"

@@ -1,3 +1,4 @@
+// Owns the description of that model, its rows, and their measurement into a file.
 #include "sample_run.hpp"
 
 #include "statistics/spectrum/metrics.hpp"

@@ -1,3 +1,5 @@
+// Owns the product of two tiles, with fused multiply-adds by instruction where the processor has
+// them.
 #include "emulated_tiles.hpp"
 
 #include "cpu/gram/tile_product.hpp"

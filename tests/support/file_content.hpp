@@ -1,4 +1,5 @@
-// Owns looking at what was written: files as text, the names in a folder, bytes to recognise.
+// Owns looking at what was written: files as text and its lines, the names in a folder, bytes to
+// recognise.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,16 @@ inline std::map<std::string, std::string> folder_content(const std::filesystem::
     content[entry.path().filename()] = file_text(entry.path());
   }
   return content;
+}
+
+/// Without their ends.
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(line);
+  }
+  return lines;
 }
 
 inline std::vector<std::byte> filled(std::size_t count, int value) {

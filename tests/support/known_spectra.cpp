@@ -1,3 +1,5 @@
+// Owns the drawing of factors and values, the reference by LAPACK, and the suites that tests run
+// through.
 #include "known_spectra.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Encoders: every code comes back, ties go to even, losses are as stated.
 #include "decode/encode/encode.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,4 @@
+// Synthetic models: the same bytes on every machine, and what is refused.
 #include "core/digest.hpp"
 #include "synth/make_model.hpp"
 #include "tests/support/file_content.hpp"

@@ -1,3 +1,5 @@
+// Random numbers of the synthetic models: published answers, moments, and portable functions beside
+// the library's.
 #include "synth/random.hpp"
 
 #include "synth/portable_math.hpp"

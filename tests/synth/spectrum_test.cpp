@@ -1,3 +1,4 @@
+// Planted spectra: recovered from what was made, and where noise leaves them visible.
 #include "synth/recipe.hpp"
 #include "tests/support/singular_values.hpp"
 

@@ -1,3 +1,4 @@
+// Folders that appear as a whole: what a kill leaves, and what somebody else made meanwhile.
 #include "write/output_folder.hpp"
 
 #include "core/files/path_kind.hpp"

@@ -1,3 +1,4 @@
+// What the writer of safetensors files gives: order, alignment, and refusals.
 #include "write/safetensors_writer.hpp"
 
 #include "input/model_files.hpp"

@@ -38,9 +38,9 @@ std::vector<ActivationLayer> layers_of(const ActivationsSettings& settings, cons
     throw FormatError(
         "E-DUMP-ROLE", printable(settings.dump),
         settings.hidden
-            ? "neither hidden.L nor logits in it; capture them (docs/capture.md)"
+            ? "neither hidden.L nor logits in it; capture them (docs/commands/capture.md)"
             : "neither mlp.L nor logits in it; capture them, or pass --hidden for the statistics "
-              "of hidden.L (docs/capture.md)");
+              "of hidden.L (docs/commands/capture.md)");
   }
   if (model != nullptr) {
     const auto gates =

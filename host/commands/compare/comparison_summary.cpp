@@ -1,3 +1,4 @@
+// Owns gathering pairs into groups with their numbers, and choosing among the groups.
 #include "comparison_summary.hpp"
 
 #include "group_numbers.hpp"

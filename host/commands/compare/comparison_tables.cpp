@@ -1,3 +1,4 @@
+// Owns the tables and the JSON document of groups of pairs.
 #include "comparison_tables.hpp"
 
 #include "group_numbers.hpp"

@@ -1,3 +1,4 @@
+// Owns the columns of the table of single pairs, and what each shows where its number is not known.
 #include "pair_summary.hpp"
 
 #include "pair_cells.hpp"

@@ -1,4 +1,4 @@
-// What the arrays of an edit must look like, and their reading: headers first, numbers second.
+// Owns the checks of the arrays of an edit, and their reading: headers first, numbers second.
 #include "edit_steps.hpp"
 #include "matrix_edit.hpp"
 

@@ -105,7 +105,7 @@ struct EditResult {
 /// E-EDIT-SINGULAR, E-BUDGET; those of open_model(), index_model(), rewrite_model(), Backend.
 EditResult edit_model(const EditSettings& settings);
 
-/// The document "vindex-edit/1" (docs/edit.md).
+/// The document "vindex-edit/1" (docs/commands/edit.md).
 std::string edit_json(const EditResult& result);
 
 /// For people, within `width` columns.

@@ -1,4 +1,5 @@
-// What an edit did, for programs and for people; nulls stand beside what they belong to.
+// Owns the report of what an edit did, for programs and for readers; nulls stand beside what they
+// belong to.
 #include "edit_model.hpp"
 
 #include "core/json/json_document.hpp"

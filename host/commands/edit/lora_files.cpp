@@ -1,4 +1,4 @@
-// LoRA adapters of edits, as PEFT and llama.cpp read them.
+// Owns LoRA adapters made of edits: the files that PEFT and llama.cpp read.
 #include "patch.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,5 @@
+// Owns the scores of experts against their group, the tables made of them, and their members in
+// JSON.
 #include "outlying_experts.hpp"
 
 #include "experts_cells.hpp"

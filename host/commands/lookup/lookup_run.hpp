@@ -1,5 +1,5 @@
 // Owns `vindex lookup`: which features of a model activate for a token or a vector, what chance
-// would give, and what each of them writes. Definitions: docs/lookup.md.
+// would give, and what each of them writes. Definitions: docs/commands/lookup.md.
 #pragma once
 
 #include "lookup_queries.hpp"
@@ -124,7 +124,7 @@ LookupResult look_up(const LookupSettings& settings, const engine::RunHooks& hoo
                      const SeeQuery& see);
 
 /// Writes answers piece by piece, as they come: one JSON document of schema "vindex-lookup/2"
-/// (docs/lookup.md), or tables for people of `width` columns.
+/// (docs/commands/lookup.md), or tables for people of `width` columns.
 class LookupWriter {
  public:
   using Write = std::function<void(const std::string& text)>;

@@ -1,4 +1,4 @@
-// What a method keeps of noise: the null of what it keeps of a matrix.
+// Owns the share of noise that a method keeps: the null of what it keeps of a matrix.
 #include "purify_methods.hpp"
 
 #include "core/integers.hpp"

@@ -124,7 +124,7 @@ void require_free_targets(const organ::GgufSource& source, const PurifyTargets& 
 bool write_results(const organ::GgufSource& source, const PurifyResult& result,
                    const PurifyTargets& targets);
 
-/// The document "organ-purify/1" (docs/organ-schemas.md).
+/// The document "organ-purify/1" (docs/files/organ-schemas.md).
 std::string purify_json(const organ::GgufSource& source, const PurifyResult& result,
                         const PurifyTargets& targets);
 

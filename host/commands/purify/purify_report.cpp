@@ -1,4 +1,5 @@
-// What purification did, for programs and for people. Doing nothing stands beside it.
+// Owns the report of what purification did, for programs and for readers. Doing nothing stands
+// beside it.
 #include "purify.hpp"
 
 #include "core/json/json_document.hpp"

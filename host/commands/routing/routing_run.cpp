@@ -207,7 +207,7 @@ engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine
   std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
   if (layers.empty()) {
     throw FormatError("E-DUMP-ROLE", printable(settings.dump),
-                      "no router_logits.L in it; capture them (docs/capture.md)");
+                      "no router_logits.L in it; capture them (docs/commands/capture.md)");
   }
   std::int64_t experts = 0;
   for (const RoutedLayer& layer : layers) {

@@ -37,7 +37,7 @@ constexpr std::int64_t kThin = 512;
 /// And everything together stops being refined after this.
 constexpr double kMaxSecondsAltogether = 6.0;
 /// Beside the measurement: the program's start, one row, and the results file by the byte (deflate
-/// on one core); from runs of kimi-k2-mini and of one layer (docs/performance.md).
+/// on one core); from runs of kimi-k2-mini and of one layer (docs/runs/performance.md).
 constexpr double kFixedSeconds = 0.15;
 constexpr double kSecondsPerRow = 0.6e-3;
 constexpr double kOutputBytesPerSecond = 60e6;

@@ -1,3 +1,5 @@
+// Owns the steps of such a file: a nameless or temporary one, writes, fsync, rename, fsync of the
+// folder; and the removal of temporaries whose process is gone.
 #include "atomic_file.hpp"
 
 #include "output_target.hpp"

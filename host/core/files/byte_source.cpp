@@ -1,3 +1,5 @@
+// Owns questions that every source answers by reading alone: a text, a beginning, a digest,
+// equality of two ranges.
 #include "byte_source.hpp"
 
 #include "core/digest.hpp"

@@ -1,3 +1,4 @@
+// Owns the list of places where a companion may lie, nearest first, and the search through it.
 #include "companions.hpp"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // Owns where files lie that belong to this program or library and are loaded when they are first
-// wanted: modules of its own, and libraries that a package carries along (docs/library.md).
+// wanted: modules of its own, and libraries that a package carries along (docs/library/library.md).
 #pragma once
 
 #include <string>

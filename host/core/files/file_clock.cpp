@@ -1,3 +1,5 @@
+// Owns asking a file system for its time: a file without a name is made there and its stamp is
+// read.
 #include "file_clock.hpp"
 
 #include "atomic_file.hpp"

@@ -1,3 +1,5 @@
+// Owns the rules by which an output is refused (it is there already, is a results file, a device,
+// an input or within a folder that is read) and the sink behind them.
 #include "output_target.hpp"
 
 #include "path_kind.hpp"

@@ -1,3 +1,5 @@
+// Owns the calls of stat() behind these questions, and the comparison of paths whose last parts do
+// not exist yet.
 #include "path_kind.hpp"
 
 #include <vindex/error.hpp>

@@ -1,3 +1,5 @@
+// Owns opening a file beneath one of the roots: by openat2() where the kernel has it, else part by
+// part, without following a link out of the root.
 #include "reading_bounds.hpp"
 
 #include "core/text/text_parts.hpp"

@@ -1,3 +1,4 @@
+// Owns opening without waiting, the bound on what is read, and the test of who owns an open file.
 #include "small_file.hpp"
 
 #include "reading_bounds.hpp"

@@ -1,3 +1,4 @@
+// Owns building the tree from the tokens of a JsonScanner, within limits of depth and of values.
 #include "json.hpp"
 
 #include "json_scanner.hpp"

@@ -1,8 +1,8 @@
 // Owns strict reading of JSON from untrusted files into a small value tree: no duplicate keys, no
 // byte-order mark, strict UTF-8, bounded depth and size, exact integers. The text is read by
 // json_scanner.hpp, which large lists (headers, indexes) use without a tree. (nlohmann's DOM
-// accepts duplicate keys and turns -1 into 2^64-1, its lexer copies every token; see CONTRIBUTING,
-// Decisions.)
+// accepts duplicate keys and turns -1 into 2^64-1, its lexer copies every token; see
+// docs/decisions/input.md.)
 #pragma once
 
 #include <cstddef>

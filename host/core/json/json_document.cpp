@@ -1,3 +1,5 @@
+// Owns the tree behind Json on a JSON library's own values; the only source that includes that
+// library.
 #include "json_document.hpp"
 
 #include "json.hpp"

@@ -1,3 +1,5 @@
+// Owns the walk through the text: numbers, strings with their escapes, objects with their keys, and
+// where each error points.
 #include "json_scanner.hpp"
 
 #include "core/text/name_index.hpp"

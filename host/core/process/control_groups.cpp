@@ -1,3 +1,5 @@
+// Owns reading /proc/self/cgroup and the mounted hierarchies of both versions, and the quota of
+// processor time as a number of cores.
 #include "control_groups.hpp"
 
 #include "core/integers.hpp"

@@ -1,3 +1,4 @@
+// Owns the threads of for_each_index(), and how many of them processor, quota and memory allow.
 #include "parallel.hpp"
 
 #include "control_groups.hpp"

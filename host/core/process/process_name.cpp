@@ -1,3 +1,5 @@
+// Owns reading /proc for the time at which a process started, which distinguishes it from a later
+// one of the same number.
 #include "process_name.hpp"
 
 #include "core/files/small_file.hpp"

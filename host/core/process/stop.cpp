@@ -1,3 +1,4 @@
+// Owns the exception that ends work under way.
 #include "stop.hpp"
 
 namespace vindex {

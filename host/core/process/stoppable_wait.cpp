@@ -1,3 +1,4 @@
+// Owns the sleep in short steps between which a stop is looked for.
 #include "stoppable_wait.hpp"
 
 #include "stop.hpp"

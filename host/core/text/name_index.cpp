@@ -1,3 +1,5 @@
+// Owns the buckets of a NameIndex, how they are filled in place, and sorting of names by eight
+// bytes at a time.
 #include "name_index.hpp"
 
 #include <vindex/error.hpp>

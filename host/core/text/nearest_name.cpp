@@ -1,3 +1,5 @@
+// Owns the distance between two names (Damerau's, with edits of characters and swaps of
+// neighbours), a cheap lower bound of it, and how many edits still pass for a slip.
 #include "nearest_name.hpp"
 
 #include <vindex/error.hpp>

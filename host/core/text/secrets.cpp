@@ -1,3 +1,4 @@
+// Owns finding addresses in a text and the parts of them that are replaced.
 #include "secrets.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Owns taking names apart at their dots, and the decision which leading and trailing parts all of
+// them share.
 #include "short_names.hpp"
 
 #include <algorithm>

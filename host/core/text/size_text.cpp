@@ -1,3 +1,5 @@
+// Owns the choice of a unit and the rounding to three digits, such that no amount shows as 1000 of
+// a unit.
 #include "size_text.hpp"
 
 #include <fmt/format.h>

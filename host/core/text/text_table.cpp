@@ -1,3 +1,5 @@
+// Owns the tables of character widths, the cutting of text into characters, and the layout of
+// columns that give way in a fixed order.
 #include "text_table.hpp"
 
 #include "utf8.hpp"

@@ -1,3 +1,4 @@
+// Owns the register tiles of these products, one set for each level of vector instructions.
 #include "simd_few_tokens.hpp"
 
 #include "cpu/simd_lanes.hpp"

@@ -1,3 +1,5 @@
+// Owns the two loops of the softmax (take a block of scores, scale what came before) and the choice
+// among their compiled variants.
 #include "softmax.hpp"
 
 #include "core/lane_exp.hpp"

@@ -1,3 +1,5 @@
+// Owns the mapping of logical rows to stored rows or columns, and the copying of those that are
+// asked for out of what was decoded.
 #include "weight_chunk.hpp"
 
 #include "backend/backend.hpp"

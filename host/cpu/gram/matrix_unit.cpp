@@ -1,3 +1,5 @@
+// Owns asking the processor whether it has a matrix unit and the kernel for its registers, and the
+// sentence that says why a unit which is there is not used.
 #include "matrix_unit.hpp"
 
 #include <cerrno>

@@ -77,8 +77,8 @@ std::size_t gram_bf16_workspace_bytes(std::int64_t n, bool by_tiles = false);
 /// Unit      `tiles`, where it is not null; else vector instructions.
 /// Speed     slabs of 1,024 contracted indices or more: each slab reads and writes all of `gram`.
 /// Errors    expects() on what gram_bf16_takes() refuses; Stopped, looked for at every block of
-/// rows. NaN and infinity spread as in a product. Source    Intel SDM, VDPBF16PS; block promotion
-/// after DeepGEMM's sm90 kernels.
+///           rows. NaN and infinity spread as in a product.
+/// Source    Intel SDM, VDPBF16PS; block promotion after DeepGEMM's sm90 kernels.
 void gram_bf16(const decode::EncodedMatrix& slab, bool contract_rows, float scale, float* gram,
                std::int64_t n, std::span<std::byte> workspace, SimdLevel level = best_simd_level(),
                const std::stop_token& stop = {}, TileProduct tiles = nullptr);

@@ -4,7 +4,7 @@
 // is rounded.
 //
 // Also owns which weights are split at all: those for which that was measured to be faster than
-// OpenBLAS (cpu-xeon-tiles.json, a Xeon with AMX, one thread). Two parts take four products: 159 ms
+// OpenBLAS (xeon/tiles.json, a Xeon with AMX, one thread). Two parts take four products: 159 ms
 // against 209 for 7168 x 2048, and 150 against 251 within a whole spectrum, but 100 against 85
 // within that of 2048 x 2048 (alone 44 against 61): they are for long sides. Three parts, which
 // F32 and Q8_0 need, take six: 202 to 206 ms against the same 209, and whole spectra from as fast

@@ -1,3 +1,5 @@
+// Owns the sizes of a plan: tile rows, band width, columns of a leading block, and the memory of
+// every phase.
 #include "svd_plan.hpp"
 
 #include "backend/backend.hpp"

@@ -10,9 +10,10 @@
 //
 // Why not the whole spectrum in float64: a float64 Gram takes twice the time of a float32 one,
 // while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
-// a bidiagonal route in float32: twice the arithmetic of Gram and reduction (CONTRIBUTING.md,
-// decision 39). Why the values are exact although the vectors are only good to float32 stands in
-// cpu_routes.hpp, and the bounds of their errors in statistics/spectrum/judgement.hpp.
+// a bidiagonal route in float32: twice the arithmetic of Gram and reduction
+// (docs/decisions/spectra-and-errors.md). Why the values are exact although the vectors are only
+// good to float32 stands in cpu_routes.hpp, and the bounds of their errors in
+// statistics/spectrum/judgement.hpp.
 #include "tail_steps.hpp"
 
 #include "backend/backend.hpp"

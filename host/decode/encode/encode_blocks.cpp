@@ -1,5 +1,5 @@
-// Scales and minimums are those of ggml src/ggml-quants.c (quantize_row_q4_0_ref and its
-// neighbours), stored as F16:
+// Owns encoding weights as blocks of ggml. Scales and minimums are those of ggml src/ggml-quants.c
+// (quantize_row_q4_0_ref and its neighbours), stored as F16:
 //   Q4_0 Q5_0  scale = the weight of largest magnitude / -8 or -16: negative weights may use the
 //              one more code
 //   Q4_1 Q5_1  minimum = least weight, scale = (largest - least) / 15 or 31

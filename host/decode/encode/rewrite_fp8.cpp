@@ -1,3 +1,4 @@
+// Owns the two candidates for a new fp8 scale and the errors by which they are compared.
 #include "rewrite_fp8.hpp"
 
 #include "encode.hpp"

@@ -1,3 +1,5 @@
+// Owns the walk over the blocks of an edited matrix: which of them changed, whether each keeps its
+// scale, and the bytes that it gets.
 #include "rewrite_matrix.hpp"
 
 #include "encode.hpp"

@@ -1,14 +1,15 @@
 // Owns the ggml block formats of four bits whose codes are not evenly spaced. Structs are the bytes
 // on disk; nibbles in halves order (simple_blocks.hpp).
-//   IQ4_NL   32 weights  d@0 qs[16]@2                              d T[nibble]
+//
+//   IQ4_NL   32 weights  d@0 qs[16]@2                                 d T[nibble]
 //   IQ4_XS  256 weights  d@0 scales_h u16@2 scales_l[4]@4 qs[128]@8   d (s - 32) T[nibble], a
-//   six-bit
-//           scale per 32: low four bits nibble k of scales_l, high two bits 2k of scales_h
-//   MXFP4    32 weights  e@0 qs[16]@1                              2^(e-127) E2M1[nibble]
-//   NVFP4    64 weights  d[4]@0 qs[32]@4    UE4M3(d[s]) E2M1[nibble], a scale per 16: s = 0..3 has
-//   bytes
-//           8s..8s+7 of qs, low nibbles its weights 0..7, high nibbles 8..15. A float32 factor may
-//           stand in a tensor beside these blocks (`<name>.scale`); it is not applied here.
+//           six-bit scale per 32: low four bits nibble k of scales_l, high two bits 2k of scales_h
+//   MXFP4    32 weights  e@0 qs[16]@1                                 2^(e-127) E2M1[nibble]
+//   NVFP4    64 weights  d[4]@0 qs[32]@4                              UE4M3(d[s]) E2M1[nibble], a
+//           scale per 16: s = 0..3 has bytes 8s..8s+7 of qs, low nibbles its weights 0..7, high
+//           nibbles 8..15. A float32 factor may stand in a tensor beside these blocks
+//           (`<name>.scale`); it is not applied here.
+//
 // T is iq4_value(). E2M1: 0 .5 1 1.5 2 3 4 6, bit 3 the sign; code 8 gives +0 as in ggml. e =
 // 255 is NaN (OCP Microscaling 1.0), where ggml's decoder takes 2^128. Source: ggml
 // src/ggml-common.h (kvalues_iq4nl, MIT), src/ggml-quants.c (dequantize_row_*).

@@ -1,12 +1,12 @@
 // Owns the ggml codebook formats below two bits: 256 weights, values -1, 0, 1 from a codebook of
 // eight at a time plus an eighth up or down. Structs are the bytes on disk; u16 little-endian.
-// clang-format off
+//
 //   IQ1_S  d@0 qs[32]@2 qh u16[8]@34    per 32: scale d (2 (qh >> 12 & 7) + 1), shift -1/8 where
 //          bit 15 of qh is set, else +1/8; per 8: index qs | bits 3l of qh << 8
 //   IQ1_M  qs[32]@0 qh[16]@32 sc u16[4]@48   d is the binary16 made of the top nibbles of sc (first
 //          lowest); per 16: scale d (2 s + 1), s = bits 3(g % 4) of sc[g / 4]; per 8 a nibble n of
 //          qh (low first): index qs | (n & 7) << 8, shift -1/8 where n & 8
-// clang-format on
+//
 // A weight is scale (value + shift): both factors have few bits, the product is exact in float32.
 // Source: ggml src/ggml-common.h, src/ggml-quants.c (dequantize_row_*).
 #pragma once

@@ -1,13 +1,13 @@
 // Owns the ggml codebook formats of two to two and a half bits: 256 weights, magnitudes 8, 25, 43
 // from a codebook of eight at a time, signs beside them. Structs are the bytes on disk. d is
 // binary16, u16 and u32 little-endian.
-// clang-format off
+//
 //   IQ2_XXS  d@0 qs[64]@2                                   per 32: four u8 indices, u32 a
 //            scale d (a >> 28 + 1/2) / 4 per 32, sign index of group l: bits 7l of a
 //   IQ2_XS   d@0 qs u16[32]@2 scales[8]@66                  per 8: index q & 511, sign index q >> 9
 //   IQ2_S    d@0 qs[32]@2 signs[32]@34 qh[8]@66 scales[8]@74   per 8: index qs | bits 2l of qh << 8
 //            both: scale d (nibble + 1/2) / 4 per 16, low nibble first
-// clang-format on
+//
 // Products are exact in float32 (at most 22 bits). Source: ggml src/ggml-common.h,
 // src/ggml-quants.c (dequantize_row_*).
 #pragma once

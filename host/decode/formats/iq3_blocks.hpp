@@ -1,12 +1,12 @@
 // Owns the ggml codebook formats of three bits: 256 weights, magnitudes from a codebook of four at
 // a time, signs beside them. Structs are the bytes on disk. d is binary16, u32 little-endian.
-// clang-format off
+//
 //   IQ3_XXS  d@0 qs[64]@2 a u32[8]@66        per 8 two indices; magnitudes 4 12 20 28 36 44 52 62
 //            scale d (a >> 28 + 1/2) / 2 per 32, sign index of group l: bits 7l of a
 //   IQ3_S    d@0 qs[64]@2 qh[8]@66 signs[32]@74 scales[4]@106   magnitudes 1 3 ... 15
 //            index i of the eight of 32 weights: qs | bit i of qh << 8; scale d (1 + 2 nibble) per
 //            32, low nibble first
-// clang-format on
+//
 // Products are exact in float32 (at most 22 bits). Source: ggml src/ggml-common.h,
 // src/ggml-quants.c (dequantize_row_*).
 #pragma once

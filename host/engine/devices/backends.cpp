@@ -1,4 +1,4 @@
-// Choosing back ends, and opening devices ahead.
+// Owns the choice of back ends for a run, and the opening of devices ahead of their use.
 #include "devices_ahead.hpp"
 
 #include "blas/blas_library.hpp"

@@ -1,4 +1,4 @@
-// Choosing the back end of forward passes.
+// Owns the choice of the back end of forward passes.
 #include "forward_backends.hpp"
 
 #include "cpu/forward/cpu_forward.hpp"

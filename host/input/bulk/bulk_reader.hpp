@@ -38,7 +38,7 @@ struct BulkReadOptions {
   bool io_uring = true;      ///< false: threads alone
 };
 /// 256 MiB under way. A single virtual disk gives the same rate from 1 to 64 requests
-/// (docs/performance.md); striped drives and network stores want tens of them.
+/// (docs/runs/performance.md); striped drives and network stores want tens of them.
 inline constexpr std::int32_t kDefaultDepth = 32;
 
 /// A range of a source.

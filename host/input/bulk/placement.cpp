@@ -1,4 +1,5 @@
-// Where ranges of files go in memory so that direct reads land in place, and what to say of a read.
+// Owns the places where ranges of files go in memory so that direct reads land in place, and what
+// to say of a read.
 #include "bulk_reader.hpp"
 
 #include "core/integers.hpp"

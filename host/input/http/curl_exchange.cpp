@@ -1,3 +1,5 @@
+// Owns the transfers of libcurl's multi interface: their options, the heads and bodies that come
+// in, and how a transfer ends.
 #include "curl_exchange.hpp"
 
 #include "curl_library.hpp"

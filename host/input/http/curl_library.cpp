@@ -1,3 +1,4 @@
+// Owns loading libcurl by its names, and the table of the functions that are used.
 #include "curl_library.hpp"
 
 #include "core/files/companions.hpp"

@@ -1,3 +1,5 @@
+// Owns what is read off the head of an answer (status, range, encoding, version) and the error that
+// each failure becomes.
 #include "http_answer.hpp"
 
 #include <vindex/error.hpp>

@@ -1,3 +1,5 @@
+// Owns the loop around an exchange: following redirects, waiting as servers ask, and the
+// certificates that are trusted.
 #include "http_client.hpp"
 
 #include "curl_library.hpp"

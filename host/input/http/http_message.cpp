@@ -1,3 +1,4 @@
+// Owns the parsing of single fields of a head, and the joining of a relative address to its base.
 #include "http_message.hpp"
 
 #include "core/text/secrets.hpp"

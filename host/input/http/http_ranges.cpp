@@ -1,3 +1,5 @@
+// Owns merging requests that lie close together, and copying the bytes of an answer to every
+// request that they serve.
 #include "http_ranges.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Owns opening such a file, the bytes that are kept of its first answer, and the reading of ranges
+// with their checks.
 #include "http_source.hpp"
 
 #include "http_ranges.hpp"

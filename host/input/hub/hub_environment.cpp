@@ -1,3 +1,4 @@
+// Owns reading HF_HOME, HF_TOKEN, HF_ENDPOINT and the file of the token.
 #include "hub_environment.hpp"
 
 #include "input/http/http_message.hpp"

@@ -1,3 +1,5 @@
+// Owns the canonical request, the string to sign and the derived key of a signature, step by step
+// as the specification has them.
 #include "aws_signature.hpp"
 
 #include "core/digest.hpp"

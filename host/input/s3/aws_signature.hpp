@@ -1,8 +1,7 @@
 // Owns Signature Version 4 of Amazon Web Services: the fields that prove who sends a request
-// ("Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference). Ours and not
-// libcurl's: that
-// of Debian 12 (7.88) sorts no query, encodes a path that is encoded already and sends no digest of
-// the body, each of which a service refuses.
+// ("Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference). It is ours and
+// not libcurl's: that of Debian 12 (7.88) sorts no query, encodes a path that is encoded already
+// and sends no digest of the body, each of which a service refuses.
 #pragma once
 
 #include <ctime>

@@ -1,3 +1,5 @@
+// Owns reading credentials, region and endpoint from variables and from profiles of the shared
+// file.
 #include "s3_environment.hpp"
 
 #include "core/text/text_parts.hpp"

@@ -1,3 +1,5 @@
+// Owns a walk over the elements of the XML, with a stack of names, and what is taken from the
+// elements of a listing.
 #include "s3_listing.hpp"
 
 #include "core/text/text_parts.hpp"

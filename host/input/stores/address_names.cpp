@@ -1,3 +1,4 @@
+// Owns the checks of such names, character by character, and the text that says what is wrong.
 #include "address_names.hpp"
 
 #include "core/text/text_parts.hpp"

@@ -1,3 +1,5 @@
+// Owns taking hf://, s3:// and https:// addresses apart, the encoding of paths, and the refusal of
+// what would name another server.
 #include "remote_address.hpp"
 
 #include "address_names.hpp"

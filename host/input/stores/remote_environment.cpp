@@ -1,3 +1,4 @@
+// Owns the variables that were handed over, and their reading as text, switch or number of seconds.
 #include "remote_environment.hpp"
 
 #include "core/files/small_file.hpp"

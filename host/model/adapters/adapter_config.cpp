@@ -1,3 +1,4 @@
+// Owns reading the configuration of a LoRA adapter: its scale, and which weights it changes.
 // Sources: PEFT src/peft/tuners/lora/{config,layer}.py and utils/other.py (get_pattern_key);
 // mlx-lm mlx_lm/tuner/{utils,lora}.py; llama.cpp src/llama-adapter.{h,cpp},
 // gguf-py/gguf/constants.py.

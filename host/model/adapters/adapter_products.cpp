@@ -1,4 +1,4 @@
-// LoRA pairs as products. What an adapter adds to a weight W (out x in) is scale * B A:
+// Owns LoRA pairs as products. An adapter adds scale * B A to a weight W (out x in):
 //
 //   PEFT   <path>.lora_A.weight [r, in], <path>.lora_B.weight [out, r], also .lora_A.<name>.weight;
 //          embeddings <path>.lora_embedding_A [r, entries], _B [width, r]: the embedding's rows are

@@ -1,3 +1,4 @@
+// Owns the facts of an architecture that are read off config.json or GGUF keys.
 // Sources: transformers' configuration classes (rope_scaling, since 5.0 rope_parameters);
 // llama.cpp gguf-py/gguf/constants.py; DeepSeek-V2 report for the ranks.
 #include "architecture_facts.hpp"

@@ -1,5 +1,5 @@
 // Owns what tensor names mean: the table of families (architectures and their conventions) and the
-// table of name patterns. docs/families.md shows how to add one.
+// table of name patterns. docs/models/families.md shows how to add one.
 // Patterns: `{layer}` stands for `layers.N`, `blk.N`, `blocks.N` or `h.N`; `{expert}` and `#` for a
 // number; `(a|b)` for either; a final `.*` for any rest (tried after every exact row). Wrappers
 // (`model.`, `language_model.`) and `.weight` are not written.

@@ -1,3 +1,4 @@
+// Owns the tables of families: their names, and what the names of their tensors mean.
 // Sources: transformers' modelling files by model_type; llama.cpp gguf-py/gguf/constants.py and
 // tensor_mapping.py @ d32676d7; the models' own safetensors indices.
 #include "families.hpp"

@@ -1,15 +1,13 @@
 // Owns llama.cpp's importance matrix: the mean squared activation of every input of every matrix,
 // in either of its two formats, and which of a model's matrices they belong to. Layouts:
-// clang-format off
 //
 //   GGUF   general.type "imatrix"; per matrix NAME two F32 tensors:
 //            NAME.in_sum2  [inputs (, slices)]  sums of squared activations
-//            NAME.counts   [1 (, slices)]       how many were summed; one for all slices, or one each
+//            NAME.counts   [1 (, slices)]       how many were summed: for all slices, or each
 //   .dat   entries i32, then per entry
 //            name length i32, name, calls i32, values i32, f32 x values (mean square x calls)
 //          and, since 2024, calls of the whole run i32, length i32, name of the data set
 //
-// clang-format on
 // The values of a stack (experts, heads) lie slice after slice. All numbers little-endian, except
 // in a big-endian GGUF file. Source: llama.cpp tools/imatrix, tools/quantize.
 #pragma once

@@ -1,4 +1,4 @@
-// Heads of attention as products. A score is x^T W_Q^T W_K y, so a head's QK matrix is
+// Owns the heads of attention as products. A score is x^T W_Q^T W_K y, so a head's QK matrix is
 // W_Q,h^T W_K,g (hidden x hidden); what it writes is W_O[:, h] W_V,g y.
 //
 //   q k v o      W_Q,h = rows of q; W_K,g, W_V,g = rows of k and v, g = h div (heads / kv heads)

@@ -1,6 +1,6 @@
 // Owns what a model says of its routers: how logits become experts and weights, by its family and
 // by the keys of config.json or of a GGUF file, and where the biases lie that choose experts.
-// Families and their sources: docs/routing.md.
+// Families and their sources: docs/commands/routing.md.
 #pragma once
 
 #include "architecture/router_rule.hpp"

@@ -112,7 +112,7 @@ void apply_scheme(const input::ModelFiles& files, const QuantClaims& claims,
 
 namespace {
 
-// Source: the schemes' own packages, as gathered in docs/families.md.
+// Source: the schemes' own packages, as gathered in docs/models/families.md.
 constexpr CompanionRow kSafetensorsCompanions[] = {
     {"_scale_inv", "", Part::kScale, Hint::kScaleInverse},
     {".weight_scale", ".weight_packed", Part::kScale},

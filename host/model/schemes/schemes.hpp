@@ -4,7 +4,7 @@
 // (`weight_shape`, HQQ's `shape`, `nbits` and `group_size`, bitsandbytes' `quant_state`); and
 // telling weights of schemes that are not read, by the method that the configuration names and by
 // names of tensors that only such a scheme has: what they hold (code books, rotated or reordered
-// codes) must not pass for a weight. docs/families.md lists the schemes.
+// codes) must not pass for a weight. docs/models/families.md lists the schemes.
 #pragma once
 
 #include "input/model_files.hpp"

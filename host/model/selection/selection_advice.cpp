@@ -1,4 +1,4 @@
-// What a selection that names nothing was probably meant to be.
+// Owns the guess at what a selection that names nothing was meant to be.
 #include "selection.hpp"
 
 #include "core/text/nearest_name.hpp"

@@ -2,7 +2,7 @@
 // each step takes. Read from a model by read_transformer(), by a table of families
 // (transformer_families.cpp); applied by jobs/trace. Nothing is computed here, and no weight is
 // read. Sources of the rules: transformers' modelling files by model_type; llama.cpp's src/models
-// by general.architecture: docs/trace.md.
+// by general.architecture: docs/commands/trace.md.
 #pragma once
 
 #include "architecture/gating.hpp"

@@ -1,6 +1,6 @@
 // Owns the table of families that a forward pass can follow: what each computes by itself, beside
 // what its keys and tensors say. Sources: transformers' modelling and configuration files (5.23) by
-// model_type; llama.cpp's src/models by general.architecture; docs/trace-families.md.
+// model_type; llama.cpp's src/models by general.architecture; docs/models/trace-families.md.
 #pragma once
 
 #include "architecture/gating.hpp"

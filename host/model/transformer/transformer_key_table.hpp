@@ -1,7 +1,7 @@
 // Owns what a forward pass makes of every key that a model of a traced family may have: used,
 // passed over because it changes nothing, or, of all others, named in a warning; and keys that are
-// used here although transformers has no use for them. docs/trace-families.md has the same lists,
-// with their sources.
+// used here although transformers has no use for them. docs/models/trace-families.md has the same
+// lists, with their sources.
 #pragma once
 
 #include "input/model_files.hpp"

@@ -1,4 +1,4 @@
-// Finds a model's vocabulary, and reads the one of a GGUF file from its keys.
+// Owns finding a model's vocabulary, and reading that of a GGUF file from its keys.
 #include "vocabulary.hpp"
 
 #include "gguf/values/encoded_value.hpp"

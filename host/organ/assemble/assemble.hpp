@@ -1,5 +1,5 @@
 // Owns putting a model together: from a folder that extract made (byte for byte the file or splits
-// that it was taken from), or from several models by a recipe (docs/organs.md).
+// that it was taken from), or from several models by a recipe (docs/organs/organs.md).
 #pragma once
 
 #include "compose.hpp"

@@ -1,4 +1,4 @@
-// How tensors lie over files: split keys and sizes.
+// Owns the distribution of tensors over files: split keys and sizes.
 #include "compose.hpp"
 
 #include <vindex/error.hpp>

@@ -1,5 +1,5 @@
-// Owns recipes (schema organ-recipe/1, docs/organ-schemas.md): which tensors of which models make a
-// new one.
+// Owns recipes (schema organ-recipe/1, docs/files/organ-schemas.md): which tensors of which models
+// make a new one.
 #pragma once
 
 #include "assemble.hpp"

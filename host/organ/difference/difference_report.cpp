@@ -1,4 +1,4 @@
-// What a difference says, to people and to programs.
+// Owns the report of a difference, for readers and for programs.
 #include "model_difference.hpp"
 #include "tensor_pair.hpp"
 

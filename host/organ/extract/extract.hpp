@@ -1,6 +1,6 @@
 // Owns taking a model apart: every tensor a file of its own, a valid GGUF of one tensor, in a
 // folder of its class, or by reference without a copy; and manifest.json, from which the model can
-// be put together again byte for byte (docs/organs.md, docs/organ-schemas.md).
+// be put together again byte for byte (docs/organs/organs.md, docs/files/organ-schemas.md).
 #pragma once
 
 #include "organ/manifest/manifest.hpp"

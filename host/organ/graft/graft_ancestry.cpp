@@ -1,4 +1,4 @@
-// What the cosines of two models' matrices say of their descent.
+// Owns the judgement of what the cosines of two models' matrices say of their descent.
 #include "graft.hpp"
 
 #include <vindex/error.hpp>

@@ -1,4 +1,4 @@
-// What a graft says: findings, what is taken, what is not, for people and for programs.
+// Owns the report of a graft, for readers and for programs: findings, what is taken, what is not.
 #include "graft.hpp"
 
 #include "core/json/json_document.hpp"

@@ -1,5 +1,5 @@
 // Owns manifest.json of a model that was taken apart (schema organ-manifest/1,
-// docs/organ-schemas.md): written by extract, read when the folder is opened again. It is
+// docs/files/organ-schemas.md): written by extract, read when the folder is opened again. It is
 // untrusted when read.
 //
 // Also owns keys as JSON and back, losslessly: {"key": name, "type": "u32", "value": 7}; arrays

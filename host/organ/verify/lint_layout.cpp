@@ -1,4 +1,5 @@
-// Where data lie: ggml wants every tensor at the padded sum of those before it in the table.
+// Owns the checks of where data lie: ggml wants every tensor at the padded sum of those before it
+// in the table.
 #include "lint_file.hpp"
 
 #include "core/integers.hpp"

@@ -1,4 +1,4 @@
-// Keys and tensors as a model: what a loader of the architecture asks for.
+// Owns the checks of keys and tensors as a model: what a loader of the architecture asks for.
 #include "lint_file.hpp"
 #include "model_rules.hpp"
 

@@ -1,4 +1,4 @@
-// Files of a set: split keys, names, tensors over all of them.
+// Owns the checks of the files of a set: split keys, names, and tensors over all of them.
 #include "lint_file.hpp"
 
 #include "core/files/atomic_file.hpp"

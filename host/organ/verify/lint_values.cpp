@@ -1,5 +1,5 @@
-// Values of tensors: what is not finite comes from a NaN or infinite weight, or from the scale of a
-// block that is (ggml_validate_row_data looks at the same).
+// Owns the check of the values of tensors: what is not finite comes from a NaN or infinite weight,
+// or from the scale of a block that is (ggml_validate_row_data looks at the same).
 #include "lint_file.hpp"
 
 #include "core/integers.hpp"

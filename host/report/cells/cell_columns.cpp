@@ -1,3 +1,4 @@
+// Owns finding the columns that a file has, and the summary of a kind that declares none.
 #include "cell_columns.hpp"
 
 #include "results/tables/schema.hpp"

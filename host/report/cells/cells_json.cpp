@@ -1,3 +1,4 @@
+// Owns the members of the document of a file of cells, row by row.
 #include "cells_json.hpp"
 
 #include "core/json/json_document.hpp"

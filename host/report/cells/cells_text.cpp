@@ -1,3 +1,4 @@
+// Owns the tables and headlines that `show` prints of rows of cells.
 #include "cells_text.hpp"
 
 #include "core/text/short_names.hpp"

@@ -1,3 +1,4 @@
+// Owns choosing rows by a column, with advice where it is unknown.
 #include "top_rows.hpp"
 
 #include "core/text/nearest_name.hpp"

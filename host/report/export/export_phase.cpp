@@ -1,7 +1,7 @@
 // Owns the export `phase-json`: the files of the MoE vindex builder's names, from whichever of the
 // four kinds of file were given. The builder's exact keys are not public; those its documentation
 // names (median_var64, q25_var64, q75_var64, ...) are used as named, the rest is documented in
-// docs/results-file.md.
+// docs/files/results-file.md.
 //   spectra: phase1_moe_svd.json, phase2_router_svd.json, moe_config.json
 //   spectra, activations or cka: phase1_moe_svd_agg.json
 //   routing: phase3_routing_stats.json

@@ -1,3 +1,4 @@
+// Owns the statistics of groups of matrices, drawn ones among them, and ranking within groups.
 #include "metric_groups.hpp"
 
 #include "results/reading/first_rows.hpp"

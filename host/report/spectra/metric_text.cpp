@@ -1,3 +1,4 @@
+// Owns the digits of values, differences, ratios and errors.
 #include "metric_text.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Owns gathering roles over layers and files, and tables that fit.
 #include "models_view.hpp"
 
 #include "core/files/atomic_file.hpp"

@@ -1,3 +1,4 @@
+// Owns the lines of `show` about an adapter: the effective ranks of its products.
 #include "ranks_table.hpp"
 
 #include "metric_groups.hpp"

@@ -1,3 +1,4 @@
+// Owns what is said of the run and the metric before any number.
 #include "spectra_headline.hpp"
 
 #include "statistics/spectrum/metrics.hpp"

@@ -1,3 +1,4 @@
+// Owns the columns of groups, experts and first matrices: how each is printed and stored.
 #include "spectra_tables.hpp"
 
 #include "metric_text.hpp"

@@ -1,6 +1,6 @@
-// Digests in HDF5 files: those that stand beside what was written, and the comparison with them of
-// what is read. Of files without digests (older programs, other ones) the index of chunks is
-// looked at, since the library gives fill values for a chunk that is missing there.
+// Owns the digests in HDF5 files: those that stand beside what was written, and the comparison with
+// them of what is read. Of files without digests (older programs, other ones) the index of chunks
+// is looked at, since the library gives fill values for a chunk that is missing there.
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
 #include "text_digest.hpp"

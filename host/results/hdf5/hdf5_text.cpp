@@ -1,4 +1,4 @@
-// Text in HDF5 files: lists of strings, and the digests that stand beside them.
+// Owns the text in HDF5 files: lists of strings, and the digests that stand beside them.
 #include "hdf5.hpp"
 #include "hdf5_common.hpp"
 #include "heap_strings.hpp"

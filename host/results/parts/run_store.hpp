@@ -1,7 +1,7 @@
 // Owns the life of a results file: parts while a run works, one published file, resume, merge. The
 // HDF5 library never sees a file system that may fill up: images are built in memory, written to a
-// temporary name, fsynced, reopened and checked, renamed, the folder fsynced (CONTRIBUTING,
-// Decisions).
+// temporary name, fsynced, reopened and checked, renamed, the folder fsynced
+// (docs/decisions/results-files.md).
 #pragma once
 
 #include "results/tables/result_row.hpp"

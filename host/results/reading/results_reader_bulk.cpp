@@ -1,5 +1,5 @@
-// What a results file holds beside its tables: spectra and singular vectors, found by the row that
-// they belong to and read on demand.
+// Owns reading what a results file holds beside its tables: spectra and singular vectors, found by
+// the row that they belong to and read on demand.
 #include "results_reader.hpp"
 
 #include <vindex/error.hpp>

@@ -1,3 +1,4 @@
+// Owns turning stored rows of cells into what is shown of them.
 #include "results_view.hpp"
 
 #include "view_source.hpp"

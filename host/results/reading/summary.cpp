@@ -1,3 +1,4 @@
+// Owns the columns of a summary that are cells, and how their numbers are printed.
 #include "summary.hpp"
 
 #include <fmt/format.h>

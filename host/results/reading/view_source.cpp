@@ -1,3 +1,4 @@
+// Owns which file of a run describes it, and what a view takes from there.
 #include "view_source.hpp"
 
 #include "core/text/secrets.hpp"

@@ -1,4 +1,5 @@
-// What independent noise in the place of activations is like, in closed form or by quadrature.
+// Owns the nulls of activations: what independent noise in their place is like, in closed form or
+// by quadrature.
 #include "activation_statistics.hpp"
 
 #include <algorithm>
@@ -116,7 +117,7 @@ double effective_rank_null(ActivationLaw law, std::int64_t tokens, std::int64_t 
   // f(1 + y + 2 sqrt(y) cos t) cos 2t over t, kappa the excess of the fourth moment (Bai and
   // Silverstein 2010, Pan and Zhou 2008; in this form Zheng 2012). For f = x ln x, what entropy is
   // of, that is y / 2 - y^2 / 6. Means that are taken away leave 1 - 1/T of kappa. The seven is the
-  // next order, fitted to draws (docs/activations.md).
+  // next order, fitted to draws (docs/commands/activations.md).
   const auto count = static_cast<double>(tokens);
   const auto width = static_cast<double>(neurons);
   const double shorter = std::min(count - 1.0, width);

@@ -1,3 +1,5 @@
+// Owns the two passes over tokens: totals in fixed lanes first, then spread, tails and sparsity
+// around them.
 #include "activation_statistics.hpp"
 
 #include "core/constants.hpp"

@@ -1,7 +1,8 @@
 // Owns what dumped activations are like, as numbers: how many are near zero, how heavy their tails
-// are, how neurons vary; and what next-token logits say. Definitions: docs/activations.md. Tokens
-// come in pieces and twice, since thresholds and means must be known before values are counted.
-// Float64 on the host; sums run over tokens in their order, so that no bit depends on the pieces.
+// are, how neurons vary; and what next-token logits say. Definitions: docs/commands/activations.md.
+// Tokens come in pieces and twice, since thresholds and means must be known before values are
+// counted. Float64 on the host; sums run over tokens in their order, so that no bit depends on the
+// pieces.
 #pragma once
 
 #include <array>

@@ -131,8 +131,8 @@ PermutationNull null_of_draws(std::vector<double> draws, double value) {
 // of the U-centred kernel are on average.
 //
 // Why a jackknife and not a bootstrap: without a group the sums of both estimators are differences
-// of sums that are there anyway, where each draw of a bootstrap costs n^2 (CONTRIBUTING.md,
-// decision 56).
+// of sums that are there anyway, where each draw of a bootstrap costs n^2
+// (docs/decisions/trace-and-activations.md).
 
 namespace {
 

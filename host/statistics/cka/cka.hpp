@@ -23,7 +23,7 @@
 // (Satterthwaite 1946), which G - 1 bounds. c is what the variance at 0 is worth: of d
 // independent directions it is d^2 times and the rest d times that of one, c = d / (2 G), while the
 // jackknife's error at 0 is 2 / G (it doubles a variance of the second order): c = d error / 4, and
-// d error / 2 is taken, which is less wide. docs/cka.md has the coverage.
+// d error / 2 is taken, which is less wide. docs/commands/cka.md has the coverage.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Owns the tiles in which weights are decoded and scored: stored rows as they lie, stored columns
+// by blocks; and the repetition of sums of squares that float32 may have spoilt.
 #include "feature_scores.hpp"
 
 #include "score_kernels.hpp"
@@ -17,7 +19,7 @@ constexpr std::int64_t kTileValues = 64 << 10;  ///< decoded at a time: 256 KiB 
 constexpr std::int64_t kChunkRows = 4;          ///< decoded at a time of long rows: 16 KiB
 constexpr std::int64_t kReadValues = 1 << 20;   ///< read at a time where nothing is in memory
 /// Of bytes that pass by: the copy's own cost is spread, and a core's caches hold them until they
-/// are summed (docs/performance.md).
+/// are summed (docs/runs/performance.md).
 constexpr std::int64_t kPassingBytes = 1 << 20;
 constexpr std::int64_t kMinTurnedRows = 64;  ///< of codes that lie in columns
 /// Rows whose products with stored columns are summed in float32, one after the other.

@@ -1,3 +1,5 @@
+// Owns the loops over eight lanes for weights stored as F32, BF16 and F16, and their variants for
+// vector instructions, which give the same bits.
 #include "score_kernels.hpp"
 
 #include <vindex/error.hpp>

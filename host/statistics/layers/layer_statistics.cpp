@@ -1,3 +1,5 @@
+// Owns the grouping of rows by layer, block and role, the statistics of each group, and the
+// matching of depths in twentieths.
 #include "layer_statistics.hpp"
 
 #include "core/constants.hpp"

@@ -1,3 +1,5 @@
+// Owns the trend of a value's neighbours, the limits made of it, and the rounds in which breaks are
+// found.
 #include "stages.hpp"
 
 #include "core/constants.hpp"

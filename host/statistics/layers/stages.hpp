@@ -18,8 +18,8 @@
 //   the nearer one, since a break widens the deviations of its neighbours.
 //
 // The second round leaves the breaks of the first out of levels and MAD. 1.4826 makes the MAD of a
-// normal distribution its standard deviation (Iglewicz and Hoaglin 1993). docs/cka.md has how often
-// chains without a break show one.
+// normal distribution its standard deviation (Iglewicz and Hoaglin 1993). docs/commands/cka.md has
+// how often chains without a break show one.
 #pragma once
 
 #include <cstddef>

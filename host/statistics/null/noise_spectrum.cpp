@@ -112,8 +112,8 @@ double MarchenkoPastur::quantile(double probability) const {
 // 2004; the form in Chebyshev coefficients holds for every aspect ratio).
 //
 // Why not draws: a null is needed for every shape of a model, at once, and its error must be below
-// the metrics' own digits; draws of large shapes cost minutes. docs/nulls.md holds both against
-// each other.
+// the metrics' own digits; draws of large shapes cost minutes. docs/measuring/nulls.md holds both
+// against each other.
 
 namespace {
 
@@ -205,8 +205,9 @@ double share_deviation(const MarchenkoPastur& law, std::int64_t p, double x, dou
 double smallest_value_factor(std::int64_t p, std::int64_t n) {
   expects(p < n, "smallest_value_factor: a square matrix has no such mean");
   // In units of its distance from 0, the smallest value scatters by tau: (2 / (n - p))^(2/3) where
-  // the shape is nearly square, Tracy and Widom's scale elsewhere. Fitted to draws (docs/nulls.md);
-  // exact for n = p + 1, where l_p is an exponential variable (Edelman 1988).
+  // the shape is nearly square, Tracy and Widom's scale elsewhere. Fitted to draws
+  // (docs/measuring/nulls.md); exact for n = p + 1, where l_p is an exponential variable (Edelman
+  // 1988).
   const double short_root = std::sqrt(static_cast<double>(p));
   const double long_root = std::sqrt(static_cast<double>(n));
   const double tau = std::cbrt(1.0 / short_root - 1.0 / long_root) / (long_root - short_root);

@@ -18,7 +18,8 @@
 // an edge the same expression gives the means of the Tracy-Widom law and Johnstone's and Ma's
 // centring (sqrt(n - 1/2) + sqrt(p - 1/2))^2 by itself: its Airy values -(3 pi (i - 3/4) / 2)^(2/3)
 // are -1.115, -3.262, -4.75 beside -1.2065, -3.2624, -4.75, so only the outermost value needs
-// moving. Verified against drawn noise in tests/statistics/null/nulls_test.cpp and docs/nulls.md.
+// moving. Verified against drawn noise in tests/statistics/null/nulls_test.cpp and
+// docs/measuring/nulls.md.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@
 //
 // psi by its recurrence and asymptotic series (DLMF 5.5.2, 5.11.2). Why metrics of a mean spectrum
 // otherwise, and not means of metrics: the spectrum of noise hardly scatters at these sizes, so
-// that the two agree to the digits in docs/nulls.md, and one spectrum makes all nulls agree with
-// each other.
+// that the two agree to the digits in docs/measuring/nulls.md, and one spectrum makes all nulls
+// agree with each other.
 #include "drawn_nulls.hpp"
 #include "noise_spectrum.hpp"
 

@@ -1,3 +1,5 @@
+// Owns the algorithms: inversion where few are expected and rejection where many are (BTRS), chi-
+// squared variables by rejection, Poisson tails by their terms.
 #include "random_draws.hpp"
 
 #include <algorithm>

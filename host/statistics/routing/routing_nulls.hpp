@@ -1,6 +1,6 @@
 // Owns what routing statistics are where no expert is preferred: every choice that the rule allows
 // is equally likely given logits that are independent normals of a layer's own mean and deviation.
-// Definitions: docs/routing.md. Deterministic: Philox, keyed by what is asked for.
+// Definitions: docs/commands/routing.md. Deterministic: Philox, keyed by what is asked for.
 #pragma once
 
 #include "architecture/router_rule.hpp"

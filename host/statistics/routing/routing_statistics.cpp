@@ -1,3 +1,5 @@
+// Owns the tallies of tokens, pairs and transitions, and the statistics that are taken off them at
+// the end.
 #include "routing_statistics.hpp"
 
 #include "core/constants.hpp"

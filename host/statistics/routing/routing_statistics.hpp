@@ -1,6 +1,6 @@
 // Owns where a router sends tokens, as numbers: loads, how even they are, which experts are chosen
-// together and after one another. Definitions: docs/routing.md. Float64 on the host; sums run over
-// tokens in their order, so that no bit depends on how tokens are cut into pieces.
+// together and after one another. Definitions: docs/commands/routing.md. Float64 on the host; sums
+// run over tokens in their order, so that no bit depends on how tokens are cut into pieces.
 #pragma once
 
 #include "routing_nulls.hpp"

@@ -1,3 +1,5 @@
+// Owns the median of absolute deviations with its substitute where it is 0, the scores made of it,
+// and the 95 % point of the largest score by draws.
 #include "robust_scale.hpp"
 
 #include "statistics/null/random_draws.hpp"

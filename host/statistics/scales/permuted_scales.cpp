@@ -1,3 +1,5 @@
+// Owns the choice of the weights of a sample by steps through the matrix, their permutation, and
+// the pyramids over both orders.
 #include "permuted_scales.hpp"
 
 #include "haar_pyramid.hpp"

@@ -1,5 +1,5 @@
-// What surrounds the judgement: eigenvalues into findings, tails into spectra, which inputs are
-// refused or belong together, which reports get draws and vectors.
+// Owns the steps around the judgement: eigenvalues into findings, tails into spectra, which inputs
+// are refused or belong together, which reports get draws and vectors.
 #include "judgement.hpp"
 
 #include "core/constants.hpp"

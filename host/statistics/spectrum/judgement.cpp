@@ -13,7 +13,7 @@
 // value exceeds the norm of the matrix, and that is what is answered for, with the reason.
 //
 // Why errors and not a condition number alone: a condition above 100 threw away spectra of trained
-// matrices of which all but a few values were good to 1e-6 (CONTRIBUTING.md, decision 37).
+// matrices of which all but a few values were good to 1e-6 (docs/decisions/spectra-and-errors.md).
 #include "judgement.hpp"
 
 #include "spectrum_bounds.hpp"
@@ -27,7 +27,7 @@
 namespace vindex::statistics {
 namespace {
 
-/// Of QR by blocks of rows, for each root of their number (docs/sigma-error.md).
+/// Of QR by blocks of rows, for each root of their number (docs/measuring/sigma-error.md).
 constexpr double kRoundingsOfBlocks = 4.0;
 /// Entry of var_at_k for k = 64, the last that `fast` bounds.
 constexpr std::size_t kLastBound = 6;

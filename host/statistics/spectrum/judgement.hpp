@@ -7,11 +7,10 @@
 //   kGram32   not converged, a check; `default`: a value known too badly    kTail, kGram64, kQr
 //             `fast`: bounds further apart than 1e-5                        kGram64
 //   kGram64   not converged, a check; `default`: a value known too badly    kTail, kQr
-//             `strict`: negative, condition above 10 p, a value known too   kTail, kQr
-//             badly
-//   kTail     a value known too badly still                                 what it came to help:
-//   the
-//                                                                           step after that
+//             `strict`: negative, condition above 10 p, a value known       kTail, kQr
+//             too badly
+//   kTail     a value known too badly still                                 the step after the one
+//                                                                           that it came to help
 //   kQr       never
 //
 // A value is known too badly where the error that its route answers for

@@ -2,9 +2,10 @@
 // the sum of squares of the decoded weights, never the sum of the computed eigenvalues: so rounding
 // may take a metric an ulp beyond its range, which one function puts right.
 //
-// Formulas stand in docs/metrics.md, with their papers; here, only what is not the formula itself:
-// sums are taken over ln l = 2 ln s, since s^2 may underflow where s does not, and entropies as
-// (sum l ln F2 - sum l ln l) / F2, one logarithm for each value in place of one for each share.
+// Formulas stand in docs/measuring/metrics.md, with their papers; here, only what is not the
+// formula itself: sums are taken over ln l = 2 ln s, since s^2 may underflow where s does not, and
+// entropies as (sum l ln F2 - sum l ln l) / F2, one logarithm for each value in place of one for
+// each share.
 #include "metrics.hpp"
 
 #include "noise_edge.hpp"

@@ -1,3 +1,5 @@
+// Owns rounding vectors to float32, choosing their signs, and adding up what the rounding did to
+// their residuals.
 #include "singular_triplets.hpp"
 
 #include <vindex/error.hpp>

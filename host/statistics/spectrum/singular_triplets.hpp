@@ -31,7 +31,8 @@ struct TripletInput {
 /// The first `wanted` triplets with s > 0. residual is the larger of |A v - s u| and |A^T u - s v|
 /// of the float32 vectors, within a few per cent (see above); gap the distance to the nearest other
 /// of the `count` values. Vectors inside a cluster are a basis of its subspace, no more: the gap
-/// says so. Signs: Decision 10. Cost: 8 (p + n) min(count, 32) flop for each vector.
+/// says so. Signs: docs/decisions/spectra-and-errors.md. Cost: 8 (p + n) min(count, 32) flop for
+/// each vector.
 SingularVectors singular_triplets(const TripletInput& input, std::int32_t wanted);
 
 /// How many columns to look for, so that the last one's gap is known.

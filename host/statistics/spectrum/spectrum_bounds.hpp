@@ -1,5 +1,5 @@
-// Certified bounds of `fast` mode, the part that is plain arithmetic: what a back end has to find
-// out about a matrix, and what follows from it.
+// Owns the certified bounds of `fast` mode as far as they are plain arithmetic: what a back end has
+// to find out about a matrix, and what follows from it.
 //
 // Let V be orthonormal (p x m), T = diag(Ritz values t_1 >= ... >= t_m) and R = W^T W V - V T.
 // Lower: sum_{i<=k} t_i <= sum_{i<=k} l_i (Ky Fan).

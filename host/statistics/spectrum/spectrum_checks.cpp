@@ -1,3 +1,5 @@
+// Owns sums with the rounding of each addition carried along, the bounds of both checks, and the
+// judgement which of them is refuted.
 #include "spectrum_checks.hpp"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 //
 // 10 is seven times the sqrt(2) of v^T E v, 4 twice the 2 of Wigner's norm of a random matrix. They
 // and the factors in gram_rounding() are set by comparison with float64 LAPACK over a dozen laws of
-// values, eight kinds of matrices and every order (docs/sigma-error.md), such that nothing there
-// exceeds what is answered for, and the mean is about a third of it or less.
+// values, eight kinds of matrices and every order (docs/measuring/sigma-error.md), such that
+// nothing there exceeds what is answered for, and the mean is about a third of it or less.
 //
 // Why not the worst case, n eps F2 or p eps s_1^2: that is a hundred to a thousand times what
 // occurs, and would send every matrix to float64.
@@ -30,7 +30,7 @@ constexpr double kTogether = 4.0;
 constexpr double kOwnRoundings = 10.0;
 /// Of what a large cluster shares.
 constexpr double kSharedRoundings = 4.0;
-/// Of `lone` and of `repeated`: twice what occurs (docs/sigma-error.md).
+/// Of `lone` and of `repeated`: twice what occurs (docs/measuring/sigma-error.md).
 constexpr double kLone = 8.0;
 constexpr double kRepeated = 4.0;
 constexpr double kBiased = 2.0;
@@ -53,7 +53,8 @@ constexpr double kRepeatedOfSweeps = 1.0;
 constexpr double kOwnOfCounts = 0.2;
 constexpr double kMeanOfCounts = 2.0;
 constexpr double kLeastOfCounts = 0.0625;
-/// Of the terms that a sum of equal ones has: three times what occurs (docs/sigma-error.md).
+/// Of the terms that a sum of equal ones has: three times what occurs
+/// (docs/measuring/sigma-error.md).
 constexpr double kOfChain = 0.0625;
 /// A cluster of more than this share of all values makes rounding less than random.
 constexpr double kLargeCluster = 0.0625;
@@ -236,8 +237,8 @@ Rounding gram_rounding(const GramArithmetic& arithmetic, std::int64_t p, std::in
   // / 3) u times that, up to sqrt(depth) where one line has all. Adding piece k rounds an entry
   // that has grown to k / pieces of its size ||G||_F / p: sqrt(pieces) of that in all, or in groups
   // of g pieces that each begin at zero g / sqrt(pieces). A pass of the reduction rounds entries of
-  // the size of what is left. Factors: docs/sigma-error.md. Of the sums of one sign both terms are
-  // a guess, and the diagonal knows better.
+  // the size of what is left. Factors: docs/measuring/sigma-error.md. Of the sums of one sign both
+  // terms are a guess, and the diagonal knows better.
   const double norm = std::sqrt(norms.gram_norm_squared);
   const double products =
       0.25 * arithmetic.unit * norms.sum_squares / order * std::sqrt(uneven / pieces);

@@ -28,8 +28,8 @@
 // of the identity, or of low rank above a flat floor) rounding is less random: its count is then
 // taken for every value, and roundings of the largest value in its share. Entries that are alike
 // round alike: inside the cluster so many roundings are answered for as all of one direction give.
-// docs/sigma-error.md has all of this beside float64 LAPACK, tests/backend/sigma_error_test.cpp
-// holds it.
+// docs/measuring/sigma-error.md has all of this beside float64 LAPACK,
+// tests/backend/sigma_error_test.cpp holds it.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +92,7 @@ struct ChaseArithmetic {
   double roundings = 0.0;
 };
 /// All of it in float32: an entry is reflected from both sides, in windows whose sums and
-/// reflectors round beside it. Measured at orders 512 to 2048 (docs/sigma-error.md).
+/// reflectors round beside it. Measured at orders 512 to 2048 (docs/measuring/sigma-error.md).
 inline constexpr ChaseArithmetic kChase32 = {.unit = 0x1p-24, .roundings = 3.5};
 /// In float64 over a band that is stored in float32: an entry rounds once for a group of sweeps.
 constexpr ChaseArithmetic stored_chase32(int sweeps_of_a_group) {

@@ -1,3 +1,4 @@
+// Owns the choice of a k by the size of a matrix, and of one k for several matrices.
 #include "var_at_k.hpp"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ struct ChaseShape {
 /// The most sweeps for `shared_limit` bytes of shared memory per block (what the device grants on
 /// request: 227 KiB on sm_90, 163 on sm_80, 99 on sm_89), at most `most_sweeps` and 7, in
 /// float32 14. The arithmetic on an element is the same for every shape. `element_bytes`: of Real
-/// in chase_bands(). Errors    UsageError where not even 2 sweeps fit.
+/// in chase_bands(). Errors: UsageError where not even 2 sweeps fit.
 ChaseShape chase_shape(std::size_t shared_limit, std::size_t element_bytes, int most_sweeps = 14);
 
 /// Elements of Stored that hold one band of order n, and the distance to the next of a batch.
@@ -31,8 +31,7 @@ constexpr std::int64_t chase_elements(std::int64_t n) { return band_elements(ban
 /// matrix with the same eigenvalues. Ordered on `stream`.
 ///
 /// Shapes    bands: matrix b at b * chase_elements(n), 16-byte aligned; only 0 <= i - j <= kBand
-/// and
-///           i < n are read. diagonal, off_diagonal: batch x n, the last off_diagonal zero.
+///           and i < n are read. diagonal, off_diagonal: batch x n, the last off_diagonal zero.
 /// Scale     entries of magnitude about 1 at most; reflections of columns below the square root of
 ///           the smallest normal number of Real are left out.
 /// Types     Real: shared memory and arithmetic; Stored: what is kept of the band between two

@@ -32,7 +32,7 @@ struct ChasePlan {
 ///           before, and a share of the multiprocessor's shared memory; sweeps of all blocks on it
 ///           take turns there. The next group of sweeps starts when the last sweep of this one is
 ///           some steps down and its columns are in global memory. Constants from records of an
-///           H200 (bench/results/gpu-h200-stages.json), see shared_chase_plan.cpp.
+///           H200 (bench/results/h200/stages.json), see shared_chase_plan.cpp.
 /// Errors    UsageError where not even 2 sweeps fit into shared memory.
 ChasePlan chase_plan(std::int64_t n, std::int64_t batch, std::size_t stored_bytes,
                      std::size_t element_bytes, const ChaseDevice& device);

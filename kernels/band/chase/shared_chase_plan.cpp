@@ -14,7 +14,7 @@ namespace vindex::kernels {
 namespace {
 
 /// Cycles of a half step. In lock step, on an H200 at 1.76 GHz
-/// (bench/results/gpu-h200-stages.json), it took 1,780 cycles with 7 float32 sweeps and 2,850 with
+/// (bench/results/h200/stages.json), it took 1,780 cycles with 7 float32 sweeps and 2,850 with
 /// 14: some 730 that do not depend on sweeps, which is latency of sums that wait for each other,
 /// and 151 for each. A sweep alone takes both, and some 70 for its flags. Here float32 sweeps issue
 /// 248 instructions a half step and warp (124 cycles a sweep, 420 instructions before) and take 121

@@ -1,3 +1,4 @@
+// Owns counting the bits of every scale of a matrix.
 #include "code_scales.hpp"
 
 #include "decode/decode_view.hpp"

@@ -89,10 +89,10 @@ def test_an_exception_of_a_handler_ends_a_call() -> None:
     before = signal.signal(signal.SIGALRM, handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
-        began = time.monotonic()
+        began = time.process_time()  # others may keep this process waiting
         with pytest.raises(EnoughError):
             _native.spectrum(array, mode="strict")  # a minute of work
-        assert time.monotonic() - began < 15
+        assert time.process_time() - began < 15
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -50,7 +50,7 @@ def write_safetensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def write_dump(folder: Path) -> None:
-    """Activations of three layers for 12 prompts of 8 tokens, as docs/activations.md has them."""
+    """Activations of three layers for 12 prompts of 8 tokens, as activations.md has them."""
     folder.mkdir()
     random = np.random.default_rng(7)
     tokens = 96

@@ -1,4 +1,4 @@
-"""The Python of README.md and docs/python.md, and the notebook, each in a folder of its own."""
+"""The Python of README.md and docs/python/python.md, and the notebook, each in its own folder."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_the_lines_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_block_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (DOCS / "python.md").read_text(encoding="utf-8")
+    page = (DOCS / "python/python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 8
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in blocks:
-        exec(compile(block, "docs/python.md", "exec"), names)
+        exec(compile(block, "docs/python/python.md", "exec"), names)
     assert names["results"].status == "complete"
     assert np.isfinite(names["ratio"]).all()
     assert (tmp_path / "spectra.parquet").exists()
@@ -50,7 +50,7 @@ def test_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    notebook = nbformat.read(DOCS / "notebook.ipynb", as_version=4)
+    notebook = nbformat.read(DOCS / "python/notebook.ipynb", as_version=4)
     nbformat.validate(notebook)
     for cell in notebook.cells:
         assert not cell.get("outputs"), "the notebook is committed without outputs"

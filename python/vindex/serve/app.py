@@ -17,17 +17,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from vindex import _program
-from vindex.serve import routes_jobs, routes_models, routes_page, routes_results, verbs
 from vindex.serve.context import Context
 from vindex.serve.guard import Guard
-from vindex.serve.inputs import Inputs
-from vindex.serve.jobs import Jobs
+from vindex.serve.jobs import commands
+from vindex.serve.jobs.inputs import Inputs
+from vindex.serve.jobs.queue import Jobs
 from vindex.serve.metrics import Metrics
 from vindex.serve.models import Models
 from vindex.serve.problems import Problem
-from vindex.serve.schemas import ProblemForm
+from vindex.serve.results.tables import Tables
+from vindex.serve.routes import jobs as routes_jobs
+from vindex.serve.routes import models as routes_models
+from vindex.serve.routes import page as routes_page
+from vindex.serve.routes import results as routes_results
+from vindex.serve.routes.schemas import ProblemForm
 from vindex.serve.settings import Settings
-from vindex.serve.tables import Tables
 
 log = logging.getLogger("vindex.serve")
 
@@ -43,12 +47,12 @@ def package_version() -> str:
 def context(settings: Settings) -> Context:
     """Everything behind the routes. Raises vindex.Error where there is no program."""
     program = _program.path()
-    table = verbs.table(_program.commands())
+    table = commands.table(_program.commands())
     jobs = Jobs(settings, program, table)
     return Context(
         settings=settings,
         version=package_version(),
-        verbs=table,
+        commands=table,
         jobs=jobs,
         models=Models(settings, program),
         inputs=Inputs(settings, jobs),

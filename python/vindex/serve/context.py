@@ -11,14 +11,14 @@ from typing import Any
 
 from starlette.requests import Request
 
-from vindex.serve.inputs import Inputs
-from vindex.serve.jobs import Jobs
+from vindex.serve.jobs.commands import Command
+from vindex.serve.jobs.inputs import Inputs
+from vindex.serve.jobs.queue import Jobs
 from vindex.serve.metrics import Metrics
 from vindex.serve.models import Models
 from vindex.serve.problems import Problem
+from vindex.serve.results.tables import Tables
 from vindex.serve.settings import MAX_JSON_DEPTH, Settings
-from vindex.serve.tables import Tables
-from vindex.serve.verbs import Verb
 
 KEPT_ANSWER_BYTES = 64 << 20
 
@@ -55,7 +55,7 @@ class Context:
 
     settings: Settings
     version: str
-    verbs: Mapping[str, Verb]
+    commands: Mapping[str, Command]
     jobs: Jobs
     models: Models
     inputs: Inputs

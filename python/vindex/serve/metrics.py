@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from vindex.serve.jobs import Jobs
-from vindex.serve.records import Job
+from vindex.serve.jobs.queue import Jobs
+from vindex.serve.jobs.records import Job
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = ("GET", "HEAD", "POST", "DELETE")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from vindex.serve.confine import MAX_ENTRIES, OutsideError, resolve
+from vindex.serve.jobs.processes import environment
 from vindex.serve.problems import Problem, error_of_exit, not_found, redact
-from vindex.serve.processes import environment
 from vindex.serve.settings import Settings
 
 MAX_DEPTH = 8

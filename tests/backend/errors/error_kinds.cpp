@@ -1,3 +1,4 @@
+// Owns the profiles of singular values and the turns of columns of which a case is made.
 #include "error_kinds.hpp"
 
 #include <algorithm>

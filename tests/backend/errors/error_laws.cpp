@@ -1,3 +1,5 @@
+// Owns making each law from its seed, its storage in an encoding, and the comparison of a stated
+// error with the real one.
 #include "error_laws.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Holds sigma_error against float64 LAPACK over kinds of matrices and modes, as a table:
-//   error_table 288 544        the table of docs/sigma-error.md (two minutes)
+//   error_table 288 544        the table of docs/measuring/sigma-error.md (two minutes)
 //   error_table --tiles 544    the same through an emulated matrix unit
 //   error_table --each 288     every matrix, one per line
 //   error_table --laws 1 4096x544 16384x640

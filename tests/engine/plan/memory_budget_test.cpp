@@ -1,3 +1,4 @@
+// The memory budget: never exceeded, first come first served, woken by a stop.
 #include "engine/plan/memory_budget.hpp"
 
 #include <vindex/error.hpp>
@@ -5,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <fstream>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace vindex::engine::memory_budget_test {
@@ -49,16 +54,30 @@ TEST(MemoryBudgetTest, NeverMoreThanTheTotalIsOut) {
   EXPECT_GT(worst, 60);
 }
 
+/// Returns once the thread of this process waits for something, as it does in acquire().
+void await_sleep_of(const std::atomic<pid_t>& thread) {
+  std::string state;
+  while (state != "S") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string number;
+    std::string name;
+    stat >> number >> name >> state;
+  }
+}
+
 TEST(MemoryBudgetTest, ALargeRequestIsNotStarvedBySmallOnesBehindIt) {
   MemoryBudget budget(10);
   ASSERT_TRUE(budget.acquire(6));
   std::atomic<bool> large_served{false};
+  std::atomic<pid_t> large_thread{0};
   std::thread large([&] {
+    large_thread = ::gettid();
     ASSERT_TRUE(budget.acquire(10));
     large_served = true;
     budget.release(10);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  await_sleep_of(large_thread);
   std::atomic<bool> large_was_first{false};
   std::thread small([&] {
     ASSERT_TRUE(budget.acquire(1));  // would fit at once, but it came later

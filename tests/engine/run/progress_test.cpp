@@ -1,3 +1,4 @@
+// The progress of a run as text: counts, rates, times left, and how a line fits a terminal.
 #include "engine/run/progress.hpp"
 
 #include "core/text/text_table.hpp"

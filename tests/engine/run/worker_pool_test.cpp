@@ -99,14 +99,17 @@ TEST(WorkerPoolTest, AFailingReaderEndsThePool) {
 TEST(WorkerPoolTest, StoppingDoesNotWaitForTheRest) {
   const auto units = hundred_units();
   std::atomic<int> processed{0};
+  std::atomic<bool> is_stopped{false};
   WorkerPool pool(
       units, 40, kTwoDevices, loaded,
       [&](LoadedUnit&, std::size_t) {
         ++processed;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        is_stopped.wait(false);
       },
       [] {});
   pool.stop();
+  is_stopped = true;
+  is_stopped.notify_all();
   pool.join();
   EXPECT_LT(processed, 50);
 }

@@ -1,3 +1,4 @@
+// The queue between reading and computing: order, weights, waiting and waking.
 #include "engine/units/bounded_queue.hpp"
 
 #include <gtest/gtest.h>

@@ -7,8 +7,10 @@
 #include "core/process/stop.hpp"
 #include "tests/support/temporary_folder.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 
 namespace vindex::engine::read_ahead_window_test {
@@ -241,8 +243,9 @@ TEST_F(PassingUnitTest, AFileThatChangedMeanwhileIsNoticed) {
   const auto passing = unit();
   (void)passing->input(0)->row_slab(0, 8);
   EXPECT_EQ(passing->error(0), nullptr);
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  folder_.write("f", model_.content);
+  const std::string path = folder_.write("f", model_.content);
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
   (void)passing->input(0)->row_slab(8, 8);
   EXPECT_EQ(testing::error_of([&] { passing->require_read(0); }), "E-INPUT-CHANGED");
 }

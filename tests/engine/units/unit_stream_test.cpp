@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <thread>
 
 namespace vindex::engine::unit_stream_test {
@@ -135,8 +137,9 @@ TEST(UnitStreamTest, AFileThatChangedIsNoticed) {
   before.pool().join();
   EXPECT_EQ(before.failed(), 0);
   EXPECT_EQ(before.good(), 3);
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
   folder.write("f", model.content);
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
   Machine after(model, 64 * kCodeBytes, 1, 1, 8, 2, 1);
   after.pool().join();
   EXPECT_EQ(after.failed(), 3);

@@ -6,7 +6,7 @@
 #include "engine/run/opening.hpp"
 #include "engine/units/stored_sources.hpp"
 #include "input/stores/shard_copies.hpp"
-#include "tests/apps/h5_support.hpp"
+#include "tests/support/program/h5_support.hpp"
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>

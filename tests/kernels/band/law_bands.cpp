@@ -1,3 +1,4 @@
+// Owns drawing the laws, turning them by random directions, and LAPACK's reduction to a band.
 #include "law_bands.hpp"
 
 #include "tests/kernels/tridiagonal/tridiagonal_reference.hpp"

@@ -2,6 +2,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 
 #include <gtest/gtest.h>
 
@@ -56,7 +57,7 @@ TEST(LaneMemory, ShapesThatTakeTurnsKeepWithinTheShareOfOne) {
   const KernelTable table;
   std::uint64_t most = 0;
   {
-    CudaBackend plenty(0, table);
+    CudaBackend plenty(0, table, passed_trials());
     plenty.prepare({});  // routes, and so sizes, go by the verdicts
     for (const Shape& shape : kShapes) {
       most = std::max(most, shape.bytes(plenty));
@@ -65,7 +66,7 @@ TEST(LaneMemory, ShapesThatTakeTurnsKeepWithinTheShareOfOne) {
   // A lane's share is three eighths of what is free at the start.
   emulated::set_device_memory(emulated::device_bytes_in_use() + most / 3 * 8 + 4096);
   {
-    CudaBackend backend(0, table);
+    CudaBackend backend(0, table, passed_trials());
     backend.prepare({});
     const std::size_t before = emulated::device_bytes_in_use();
     (void)emulated::take_peak_device_bytes();

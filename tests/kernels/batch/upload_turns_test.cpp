@@ -4,6 +4,7 @@
 
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 
 #include <gtest/gtest.h>
 
@@ -98,10 +99,10 @@ TEST_F(CudaLanes, AreMadeWhenTheyAreWanted) {
   CudaBackend backend(0, table);
   EXPECT_EQ(backend.limits().concurrent_calls, 2);
   EXPECT_EQ(backend.made_lanes(), 0);
-  backend.prepare({});
+  backend.prepare({.svd_route = "library"});  // has the fewest self-tests
   EXPECT_EQ(backend.made_lanes(), 1) << "self-tests need one";
   emulated::set_device_memory(64ULL << 30U);
-  EXPECT_EQ(CudaBackend(0, table).limits().concurrent_calls, 3);
+  EXPECT_EQ(CudaBackend(0, table, passed_trials()).limits().concurrent_calls, 3);
 }
 
 // Somebody else may have taken the device's memory since it was opened.
@@ -111,7 +112,7 @@ TEST_F(CudaLanes, ThatCannotBeMadeAreDoneWithout) {
   const KernelTable table;
   CudaBackend backend(0, table);
   MeasureOptions options;
-  options.svd_route = "library";  // has the fewest self-tests
+  options.svd_route = "library";
   backend.prepare(options);
   emulated::set_blas_handles_left(0);
   const std::int32_t refused = emulated::blas_handles_refused();
@@ -132,7 +133,7 @@ TEST_F(CudaLanes, ThatCannotBeMadeAreDoneWithout) {
   EXPECT_EQ(out[0].status, MatrixStatus::kMeasured) << out[0].reason;
   EXPECT_EQ(decoded, weights);
   EXPECT_EQ(backend.made_lanes(), 1);
-  CudaBackend without(0, table);
+  CudaBackend without(0, table, passed_trials());
   EXPECT_THROW(without.decode(matrix, decoded), OutOfMemory);
 }
 
@@ -142,7 +143,7 @@ TEST_F(CudaLanes, CopyTheirPiecesOneAfterTheOther) {
   constexpr std::size_t kBatch = 4;  // a piece of the emulated device
   emulated::set_device_memory(64ULL << 30U);
   const KernelTable table;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, passed_trials());
   MeasureOptions options;
   options.svd_route = "two-stage";  // the short side would have a float64 route of its own
   backend.prepare(options);

@@ -1,3 +1,5 @@
+// The pool of pinned memory: what is given back is handed out again, and no more is held than was
+// out.
 #include "kernels/device/pinned_pool.hpp"
 
 #include <gtest/gtest.h>

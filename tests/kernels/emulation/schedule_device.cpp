@@ -1,3 +1,4 @@
+// Owns the order of threads where kernels run on a device, which has its own.
 #include "tests/kernels/kernel_fixture.hpp"
 
 namespace vindex::test {

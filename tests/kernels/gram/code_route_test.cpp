@@ -3,6 +3,8 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <array>
@@ -30,7 +32,7 @@ TEST(CodeRoute, CodesAreMultipliedWhereThatIsRight) {
   MatrixInput* const batch[] = {input.get()};
   KernelTable table;
   table.code_grams = counted_code_grams;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   std::vector<MatrixReport> reports;
   MeasureOptions options;
   options.mode = SpectrumMode::kStrict;
@@ -71,7 +73,7 @@ TEST(CodeRoute, EveryKindOfScalesIsMeasured) {
   }
   KernelTable table;
   table.code_grams = counted_code_grams;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, passed_trials());
   MeasureOptions options;
   options.mode = SpectrumMode::kStrict;
   backend.prepare(options);

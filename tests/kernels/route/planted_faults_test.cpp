@@ -4,6 +4,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "statistics/spectrum/judgement.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"
 
@@ -106,7 +107,7 @@ CudaBackend& backend() {
     return table;
   }();
   static const std::unique_ptr<CudaBackend> kBackend = [] {
-    auto made = std::make_unique<CudaBackend>(0, kTable);
+    auto made = std::make_unique<CudaBackend>(0, kTable, passed_trials());
     for (const SpectrumMode mode :
          {SpectrumMode::kFast, SpectrumMode::kDefault, SpectrumMode::kStrict}) {
       MeasureOptions options;

@@ -5,6 +5,8 @@
 #include "kernels/device/launch.hpp"
 #include "kernels/route/host_reference.hpp"
 #include "kernels/route/self_test_inputs.hpp"
+#include "tests/emulated_cuda/emulated_backend.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include <vindex/error.hpp>
 
@@ -25,11 +27,13 @@ using namespace kernels;
 constexpr DeviceTraits kHopper = {
     .major = 9, .minor = 0, .shared_bytes = 227U << 10U, .multiprocessors = 4};
 
-std::vector<SelfTest> tests_of(const KernelTable& table, const std::vector<KernelTrial>& wanted) {
+std::vector<SelfTest> tests_of(const KernelTable& table, const std::vector<KernelTrial>& wanted,
+                               std::int64_t trial_order = kEmulatedTrialOrder) {
   SolverLane lane;
   std::vector<SelfTest> told;
-  const auto broken = run_self_tests(lane, table, kHopper, wanted,
-                                     [&](const SelfTest& test) { told.push_back(test); });
+  const auto broken = run_self_tests(
+      lane, table, kHopper, wanted, [&](const SelfTest& test) { told.push_back(test); },
+      trial_order);
   EXPECT_FALSE(broken.has_value());
   return told;
 }
@@ -181,17 +185,8 @@ struct SmallMatrix {
   }
 };
 
-/// Self-tests as on a device while it lives.
-struct FullTrials {
-  FullTrials() { trial_order = 545; }
-  ~FullTrials() { trial_order = kEmulatedTrialOrder; }
-  FullTrials(const FullTrials&) = delete;
-  FullTrials& operator=(const FullTrials&) = delete;
-};
-
 TEST(SelfTests, SoundKernelsPassAndSayByHowMuch) {
-  const FullTrials full;
-  const auto results = tests_of({}, every_trial());
+  const auto results = tests_of({}, every_trial(), kTrialOrder);
   EXPECT_EQ(results.size(), every_trial().size());
   for (const SelfTest& test : results) {
     EXPECT_TRUE(test.passed) << trial_name(test.trial) << ": " << test.detail;
@@ -206,9 +201,10 @@ TEST(SelfTests, BothChasesFitIntoTheSharedMemoryOfAda) {
   SolverLane lane;
   const KernelTrial wanted[] = {{KernelUnderTest::kChase, Variant::kPlain},
                                 {KernelUnderTest::kSharedChase, Variant::kPlain}};
-  (void)run_self_tests(lane, {}, kAda, wanted, [](const SelfTest& test) {
+  const auto judge = [](const SelfTest& test) {
     EXPECT_TRUE(test.passed) << trial_name(test.trial) << ": " << test.detail;
-  });
+  };
+  (void)run_self_tests(lane, {}, kAda, wanted, judge, kEmulatedTrialOrder);
 }
 
 TEST(SelfTests, EveryKernelPutWrongIsFound) {
@@ -288,7 +284,7 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
   table.gram = trapping_gram;
   const SmallMatrix small;
   {
-    CudaBackend backend(0, table);
+    CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
     for (int attempt = 0; attempt < 2; ++attempt) {  // the second is refused at once
       try {
         backend.prepare({});
@@ -312,14 +308,16 @@ TEST(SelfTests, ATrapOfWgmmaCostsNoEarlierVerdictAndLeavesAWay) {
     EXPECT_THROW((void)small.measured_by(backend, "library"), DeviceError) << "the device is gone";
   }
   emulated::reset_device();  // a new process
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, passed_trials());
   EXPECT_EQ(small.measured_by(backend, "two-stage+gram-mma").method, "gram32+band32+cuda");
 }
 
 TEST(SelfTests, AnOperandThatNeverComesIsToldOfByStage) {
   const StickyErrors sticky;
   const KernelTable table;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, passed_trials([](const KernelTrial& trial) {
+                        return trial.kernel == KernelUnderTest::kGramBlockScaled;
+                      }));
   emulated::lose_bulk_copy(7);
   try {
     backend.prepare({});
@@ -344,7 +342,7 @@ TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
   EXPECT_FALSE(wrong[0].passed) << "and so it is no route (cuda_route_test.cpp)";
   table.sliced_gram = counted_sliced_gram;
   emulated::set_compute_capability(8, 9);
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   emulated::set_compute_capability(9, 0);
   const MatrixReport report = SmallMatrix{}.measured_by(backend, "auto", SpectrumMode::kStrict);
   EXPECT_EQ(report.method, "gram64+band64+cuda");
@@ -357,7 +355,7 @@ TEST(SelfTests, SlowFloat64IsReplacedByInt8ProductsWhereTheyAreRight) {
 TEST(SelfTests, EigenvaluesComeOneByOneWhereBatchesAreWrong) {
   emulated::set_batched_eigenvalue_error(1e-9);
   const KernelTable table;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   const MatrixReport report = SmallMatrix{}.measured_by(backend, "library");
   emulated::set_batched_eigenvalue_error(0.0);
   EXPECT_NEAR(report.sigma[0], 4.0, 1e-14);
@@ -454,7 +452,9 @@ TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
   };
   for (const bool is_slow : {false, true}) {
     emulated::set_compute_capability(is_slow ? 8 : 9, is_slow ? 9 : 0);
-    CudaBackend backend(0, table);
+    CudaBackend backend(0, table, passed_trials([](const KernelTrial& trial) {
+                          return is_newer_kernel(trial.kernel);
+                        }));
     emulated::set_compute_capability(9, 0);
     backend.prepare({});
     const BackendInfo info = backend.info();
@@ -476,7 +476,7 @@ TEST(SelfTests, WhereNewerKernelsAreWrongTheFormerOnesRun) {
 TEST(SelfTests, ABackEndWithAWrongKernelMeasuresByTheLibraryAndSaysSo) {
   KernelTable table;
   table.values = wrong_values;
-  CudaBackend backend(0, table);
+  CudaBackend backend(0, table, {.order = kEmulatedTrialOrder});
   backend.prepare({});
   const BackendInfo info = backend.info();
   ASSERT_EQ(info.notes.size(), 1U);

@@ -4,6 +4,7 @@
 #include "decode/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/tridiagonal/precision.hpp"
+#include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"
 
@@ -126,7 +127,7 @@ class StagesAgain : public ::testing::Test {
       return table;
     }();
     static const std::unique_ptr<CudaBackend> kBackend = [] {
-      auto made = std::make_unique<CudaBackend>(0, kTable);
+      auto made = std::make_unique<CudaBackend>(0, kTable, passed_trials());
       made->prepare({.svd_route = "two-stage"});
       return made;
     }();

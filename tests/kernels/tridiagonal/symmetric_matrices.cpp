@@ -1,3 +1,4 @@
+// Owns making these matrices with seeded random directions.
 #include "symmetric_matrices.hpp"
 
 #include <cblas.h>

@@ -1,3 +1,5 @@
+// Owns the calls of LAPACK for reference values, and the tridiagonal matrices that solvers find
+// hard.
 #include "tridiagonal_reference.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// The draw of experts: fixed for ever by its seed, even over experts and places, nested and
+// independent between groups.
 #include "model/experts/expert_sample.hpp"
 
 #include "tests/model/model_fixture.hpp"
@@ -45,7 +47,7 @@ std::vector<std::int64_t> everything(const ModelIndex& index) {
 }
 
 // Written down once: the same seed names the same experts in every version of the program. Computed
-// independently by tests/apps/sample_runs.py.
+// independently by tests/commands/spectra/sample_runs.py.
 TEST(ExpertSampleTest, TheDrawIsForEver) {
   const std::vector<std::int32_t> order = routed(7, 3, "down_proj", 384);
   EXPECT_EQ(std::vector<std::int32_t>(order.begin(), order.begin() + 6),

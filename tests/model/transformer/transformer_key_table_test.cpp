@@ -192,7 +192,7 @@ TEST(TraceKeys, BiasesThatNoKeyAsksForAreNamed) {
 }
 
 TEST(TraceKeys, ThePageListsThem) {
-  const std::string page = testing::file_text(VINDEX_SOURCE_DIR "/docs/trace-families.md");
+  const std::string page = testing::file_text(VINDEX_SOURCE_DIR "/docs/models/trace-families.md");
   for (const Dialect dialect : {Dialect::kHuggingFace, Dialect::kGguf}) {
     for (const std::string& key : listed_keys(dialect)) {
       EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << key;

@@ -1,3 +1,4 @@
+// The life of a results file: parts, publishing, resume, restart, merge, and what is refused.
 #include "results/reading/results_reader.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"

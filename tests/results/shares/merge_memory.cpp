@@ -3,7 +3,7 @@
 // LENGTH values, two for each expert. Ends with 1 where the merge fails or its peak is above the
 // limit.
 #include "tests/results/sample_run.hpp"
-#include "tests/support/program.hpp"
+#include "tests/support/program/program.hpp"
 
 #include <cstdio>
 #include <cstdlib>

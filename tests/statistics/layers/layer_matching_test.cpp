@@ -1,3 +1,4 @@
+// Layers of two models at the same relative depth, by hand.
 #include "statistics/layers/layer_statistics.hpp"
 
 #include <gtest/gtest.h>

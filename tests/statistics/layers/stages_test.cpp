@@ -1,3 +1,4 @@
+// Breaks in a chain of layers: by hand, within their error, on trends, at the ends.
 #include "statistics/layers/stages.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// What a sample without replacement says of the whole: errors and intervals by hand, by counting,
+// and over all samples that there are.
 #include "statistics/null/finite_sample.hpp"
 
 #include "statistics/spectrum/metrics.hpp"

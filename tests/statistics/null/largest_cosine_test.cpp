@@ -54,8 +54,8 @@ TEST(LargestCosine, QuantilesAreTheInverse) {
 }
 
 /// The largest cosines of 1,000 draws of `count` directions, ascending, by size or of one side. A
-/// direction's first
-/// coordinate is that of a normal vector over its norm; the rest of the norm is chi-squared.
+/// direction's first coordinate is that of a normal vector over its norm; the rest of the norm is
+/// chi-squared.
 std::vector<double> drawn(std::int64_t count, std::int64_t width, statistics::CosineSides sides) {
   std::mt19937_64 engine(static_cast<std::uint64_t>(count * 7919 + width));
   std::normal_distribution<double> normal;

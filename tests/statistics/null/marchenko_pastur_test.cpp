@@ -1,3 +1,4 @@
+// The Marchenko-Pastur law against quadrature, and its quantiles.
 #include "statistics/null/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>

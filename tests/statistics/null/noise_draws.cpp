@@ -1,3 +1,4 @@
+// Owns drawing the bidiagonal model and the averages over its draws.
 #include "noise_draws.hpp"
 
 #include "backend/backend.hpp"

@@ -1,3 +1,4 @@
+// Owns the list of shapes, the lines of the recorded draws, and the text of the page.
 #include "null_table.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ Drawn are singular values of Gaussian matrices, by the bidiagonal model (`tests/
 Below a short side of 64 the nulls are means of draws themselves, 65536 / p of them (1024 to 16384) by other random numbers: there the column
 "error of the null" is the standard error of the program's own value, and the test holds both means together within their errors.
 
-Made by `null_table draw > tests/data/null_draws.csv` and `null_table page tests/data/null_draws.csv > docs/nulls.md` (build target `null_table`).
+Made by `null_table draw > tests/data/null_draws.csv` and `null_table page tests/data/null_draws.csv > docs/measuring/nulls.md` (build target `null_table`).
 
 )";
 
@@ -57,7 +58,7 @@ std::string null_draw_lines(const DrawnShape& shape) {
   std::string text;
   for (const DrawnMean& mean : shape.means) {
     if (mean.metric == "theta" && !is_null_drawn(shape)) {
-      continue;  // the mean of rare draws: it has a table of its own (docs/metrics.md)
+      continue;  // the mean of rare draws: it has a table of its own (docs/measuring/metrics.md)
     }
     text += fmt::format("{},{},{},{},{:.10g},{:.3g}\n", shape.rows, shape.cols, mean.metric,
                         shape.draws, mean.mean, mean.error);

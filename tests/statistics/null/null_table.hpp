@@ -33,7 +33,7 @@ std::string null_draw_lines(const DrawnShape& shape);
 std::vector<DrawnShape> read_null_draws(const std::string& path);
 std::string text_of_file(const std::string& path);
 
-/// docs/nulls.md.
+/// docs/measuring/nulls.md.
 std::string null_page(const std::vector<DrawnShape>& shapes);
 
 }  // namespace vindex::test

@@ -1,7 +1,7 @@
 // Draws the noise that nulls are compared with, or makes the page of what was drawn:
 //   null_table draw > tests/data/null_draws.csv        (two minutes)
 //   null_table draw 24 >> tests/data/null_draws.csv    (shapes from number 24 on)
-//   null_table page tests/data/null_draws.csv > docs/nulls.md
+//   null_table page tests/data/null_draws.csv > docs/measuring/nulls.md
 #include "null_table.hpp"
 
 #include <cstdio>

@@ -184,7 +184,8 @@ TEST(NullTableTest, EveryNullIsWithinHalfAPerCentOfTheRecordedDraws) {
 TEST(NullTableTest, ThePageIsMadeOfTheRecordedDraws) {
   EXPECT_EQ(test::null_page(test::read_null_draws(VINDEX_NULL_DRAWS)),
             test::text_of_file(VINDEX_NULL_PAGE))
-      << "docs/nulls.md is out of date: null_table page tests/data/null_draws.csv > docs/nulls.md";
+      << "docs/measuring/nulls.md is out of date: null_table page tests/data/null_draws.csv > "
+         "docs/measuring/nulls.md";
 }
 
 // The same comparison with draws of this moment, four standard errors wide where they are the

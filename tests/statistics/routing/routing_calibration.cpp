@@ -1,3 +1,4 @@
+// Owns drawing the layers, and the comparison of each statistic with its null.
 #include "routing_calibration.hpp"
 
 #include "statistics/null/random_draws.hpp"

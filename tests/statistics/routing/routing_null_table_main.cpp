@@ -1,5 +1,5 @@
-// Prints how nulls of routing fit routers without preference (docs/routing.md, "How well the nulls
-// fit"): over all documented cases, or every statistic of one.
+// Prints how nulls of routing fit routers without preference (docs/commands/routing.md, "How well
+// the nulls fit"): over all documented cases, or every statistic of one.
 // Usage: routing_null_table [LAYERS] [CASE]
 #include "routing_calibration.hpp"
 

@@ -266,8 +266,8 @@ TEST(RoutingNulls, AreUnknownWhereTheChoiceIs) {
   EXPECT_TRUE(transition_maximum(law, law, 100).values.empty());
 }
 
-// Routers that prefer no expert, each number beside its null: docs/routing.md has the table of many
-// more. Slack is four standard errors, and the nulls' own.
+// Routers that prefer no expert, each number beside its null: docs/commands/routing.md has the
+// table of many more. Slack is four standard errors, and the nulls' own.
 TEST(RoutingNulls, FitRoutersWithoutPreference) {
   const std::vector<testing::RoutingCase> cases = testing::documented_cases();
   for (const auto& [number, layers] : {std::pair(0U, 100), {2U, 100}, {7U, 60}}) {

@@ -1,5 +1,6 @@
-// Prints the table of docs/sampling.md: what a sample states of layers, by the law of their
-// figures. Usage: sample_law_table [LAYERS [SAMPLES]].
+// Prints the table of docs/measuring/sampling.md: what a sample states of layers, by the law of
+// their figures.
+// Usage: sample_law_table [LAYERS [SAMPLES]].
 #include "sample_laws.hpp"
 
 #include <algorithm>

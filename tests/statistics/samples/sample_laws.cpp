@@ -1,3 +1,4 @@
+// Owns the laws themselves, and the counting of how often an interval holds the truth.
 #include "sample_laws.hpp"
 
 #include "statistics/null/random_draws.hpp"

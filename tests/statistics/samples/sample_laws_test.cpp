@@ -1,5 +1,5 @@
 // Whether what a sample states of a layer holds, by the law of its figures: the table of
-// docs/sampling.md with fewer draws.
+// docs/measuring/sampling.md with fewer draws.
 #include "sample_laws.hpp"
 
 #include <gtest/gtest.h>

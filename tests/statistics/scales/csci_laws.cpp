@@ -1,3 +1,4 @@
+// Owns drawing from these laws and the scores of many sequences.
 #include "csci_laws.hpp"
 
 #include "statistics/null/random_draws.hpp"

@@ -1,4 +1,5 @@
-// Prints the table of docs/metrics.md: csci of independent weights beside its nulls, by their law.
+// Prints the table of docs/measuring/metrics.md: csci of independent weights beside its nulls, by
+// their law.
 // Usage: csci_table [WEIGHTS [SEQUENCES]].
 #include "csci_laws.hpp"
 

@@ -1,3 +1,4 @@
+// Metrics of one spectrum: against numpy and scipy, by hand, and where they are not defined.
 #include "metric_report.hpp"
 
 #include <gtest/gtest.h>

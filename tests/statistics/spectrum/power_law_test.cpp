@@ -1,3 +1,4 @@
+// The fit of a power law: by hand, and against the full search over every start of the tail.
 #include "statistics/spectrum/power_law.hpp"
 
 #include "statistics/null/noise_spectrum.hpp"

@@ -117,7 +117,7 @@ TEST(SpectralThetaTest, TheAngleOfAKnownSignal) {
   }
 }
 
-TEST(SpectralThetaTest, UnevenRowNormsPassForSignal) {  // as docs/metrics.md says
+TEST(SpectralThetaTest, UnevenRowNormsPassForSignal) {  // as docs/measuring/metrics.md says
   Matrix noise = gaussian(kRows, kCols, 21);
   const Matrix scales = gaussian(kRows, 1, 22);
   for (int row = 0; row < kRows; ++row) {

@@ -1,3 +1,5 @@
+// Owns the calls of the back end and of forward_steps.hpp behind a projection, a norm and the sum
+// into the residual stream.
 #include "block_steps.hpp"
 
 #include "forward_steps.hpp"

@@ -1,3 +1,4 @@
+// Owns the arithmetic of these steps, with variants for AVX2 that give the same bits.
 #include "forward_steps.hpp"
 
 #include "core/lane_exp.hpp"

@@ -10,7 +10,7 @@ exports.lead = "What the numbers above are worth: the accuracy that the mode pro
 
 const kListed = 100;
 
-/** The promises of docs/metrics.md, in short. */
+/** The promises of docs/measuring/metrics.md, in short. */
 const promises = {
   fast: "var_at_k for k up to 64 and stable_rank to 1e-5, each with bounds stored; nothing of the tail",
   default: "condition up to 100: |s_i - ref| \u2264 (2e-6 + 1e-6 s_1/s_i) s_1 and var_at_k to 1e-5; above: |s_i - ref| \u2264 4e-6 s_1",
