@@ -50,8 +50,8 @@ std::string ranks_table(const std::vector<SpectraView>& all, bool by_layer, std:
     layout.insert(layout.end(), {kRankNumber, kRankClose});
   }
   std::vector<std::vector<MetricGroup>> groups;
-  for (const SpectraView& shown : all) {
-    std::vector<MatrixView> matrices = shown.matrices;
+  for (const SpectraView& view : all) {
+    std::vector<MatrixView> matrices = view.matrices;
     for (MatrixView& matrix : matrices) {
       matrix.layer = by_layer ? matrix.layer : -1;
     }

@@ -8,6 +8,6 @@
 namespace vindex::report {
 
 /// Path, state, counts; other tables that have rows; the metric.
-std::string spectra_headline(const SpectraView& shown);
+std::string spectra_headline(const SpectraView& view);
 
 }  // namespace vindex::report

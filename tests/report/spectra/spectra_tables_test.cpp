@@ -1,6 +1,7 @@
 // Groups, experts that stand out, rankings and their texts, on matrices made by hand.
-#include "report/spectra/spectra_headline.hpp"
 #include "report/spectra/spectra_tables.hpp"
+
+#include "report/spectra/spectra_headline.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
