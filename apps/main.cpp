@@ -13,14 +13,13 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/process/system_limits.hpp"
 #include "commands/spectra/measure_run.hpp"
-#include "core/files/output_target.hpp"
 #include "core/files/reading_bounds.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/text_parts.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/version.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <CLI/CLI.hpp>

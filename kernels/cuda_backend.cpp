@@ -2,9 +2,12 @@
 // the calls of the interface in terms of them.
 #include "cuda_backend.hpp"
 
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include "kernels/device/device_versions.hpp"
 #include "kernels/inner/cuda_inner_products.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/batch/batch_solver.hpp"
 #include "kernels/device/pinned_pool.hpp"
 #include "kernels/route/self_test.hpp"

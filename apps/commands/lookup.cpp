@@ -6,6 +6,7 @@
 #include "apps/options/job_flags.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/console_reporter.hpp"
+#include "commands/lookup/lookup_report.hpp"
 #include "commands/lookup/lookup_run.hpp"
 #include "commands/lookup/store/store_features.hpp"
 #include "commands/lookup/store/stored_features.hpp"

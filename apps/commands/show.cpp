@@ -10,8 +10,9 @@
 #include "report/spectra/ranks_table.hpp"
 #include "report/spectra/spectra_headline.hpp"
 #include "report/spectra/spectra_tables.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 
 #include <fmt/format.h>
 
@@ -83,7 +84,7 @@ void refuse_metric_flags(const ShowFlags& flags, results::FileSchema schema) {
     throw UsageError("E-SHOW-KIND",
                      fmt::format("{} is a file of `vindex {}`: --layer, --block, --role, --top, "
                                  "--by, --per-layer, --wide and --json go with it",
-                                 printable(flags.path), results::writing_verb(schema)));
+                                 printable(flags.path), results::writing_command(schema)));
   }
 }
 

@@ -52,9 +52,9 @@ commands::TraceSettings trace_settings(const TraceFlags& flags, const Session& s
   settle_backend(settings.run, flags.backend);
   const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.run.ram_budget = budget.bytes;
-  settings.run.ram_budget_source = budget.source_text();
-  settings.run.command = session.arguments;
-  settings.run.unset_variables = session.unset_variables;
+  settings.run.provenance.ram_budget_source = budget.source_text();
+  settings.run.provenance.command = session.arguments;
+  settings.run.provenance.unset_variables = session.unset_variables;
   return settings;
 }
 

@@ -7,7 +7,6 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "engine/plan/memory_budget.hpp"
-#include "results/parts/run_store.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -79,7 +78,7 @@ std::unique_ptr<Backend> open_backend(const BackendFlags& flags, std::int32_t th
 
 /// Flags as typed; settings_of() turns them into what the engine understands.
 struct MeasureFlags {
-  engine::RunSettings settings;
+  commands::SpectraSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, blocks, roles, tensors, sample,
@@ -91,7 +90,7 @@ struct MeasureFlags {
 /// --disk-budget and --disk-folder.
 void add_disk_budget(Command& command, MeasureFlags& flags);
 
-engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
+commands::SpectraSettings settings_of(const MeasureFlags& flags, const Session& session);
 
 /// What is measured, and how.
 void add_measure_flags(Command& command, MeasureFlags& flags);

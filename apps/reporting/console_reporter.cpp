@@ -1,6 +1,5 @@
 // Owns the hooks that a run calls, and the summary, the reason and the last lines of a command that
 // ran.
-
 #include "apps/console/terminal.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
@@ -8,7 +7,8 @@
 #include "engine/run/job_runner.hpp"
 #include "report/cells/cells_json.hpp"
 #include "report/cells/cells_text.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 
 #include <fmt/format.h>
 

@@ -2,6 +2,7 @@
 // end makes it.
 #include "stage_batch.hpp"
 
+#include "decode/bind_view.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/tridiagonal/tridiagonal_values.hpp"
 

@@ -6,7 +6,7 @@
 #include "probe.hpp"
 #include "strict_batch.hpp"
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/band/chase/band_chase.hpp"
 #include "kernels/band/chase/shared_chase.hpp"

@@ -4,7 +4,7 @@
 
 #include "probe.hpp"
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/band/chase/shared_chase.hpp"
 #include "kernels/gram/codes/code_slices.hpp"

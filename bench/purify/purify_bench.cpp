@@ -9,9 +9,9 @@
 #include "apps/process/arithmetic_environment.hpp"
 #include "commands/purify/purify_methods.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "engine/run/version.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "throughput/report.hpp"
 #include <vindex/error.hpp>
 
@@ -81,7 +81,7 @@ Purified purified_once(const std::string& name, const throughput::DrawnMatrix& m
   const purify::NoiseFit fit = purify::fit_noise(kRows, kCols, report.sigma);
   const purify::PurifyRule rule =
       rule_of(name, laser_rmt_rank(report.sigma, fit.aspect), std::min(kRows, kCols));
-  purify::ChangeFigures change;
+  purify::ChangeStatistics change;
   if (purify::is_spectral(rule.method)) {
     const std::vector<double> kept = purify::kept_values(rule, fit, report.sigma);
     change = purify::change_of_values(report.sigma, kept);

@@ -3,7 +3,8 @@
 
 #include "commands/spectra/spectrum_job.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/run/description_parts.hpp"
 #include "engine/run/job_runner.hpp"
 #include "input/local/file_source.hpp"

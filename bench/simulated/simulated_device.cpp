@@ -4,8 +4,10 @@
 #include "simulated_cores.hpp"
 
 #include "kernels/decode/upload_turns.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
+#include "statistics/judgement/step_result.hpp"
 #include "throughput/sampling.hpp"
 #include <vindex/error.hpp>
 

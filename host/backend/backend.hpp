@@ -6,8 +6,9 @@
 #include "inner_products.hpp"
 #include "sign_flip_draws.hpp"
 
-#include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
+#include "decode/moments.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

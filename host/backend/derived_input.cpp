@@ -6,7 +6,9 @@
 
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // slabs are views, and staging buffers.
 #include "backend.hpp"
 
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdlib>

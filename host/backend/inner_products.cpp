@@ -3,6 +3,7 @@
 #include "inner_products.hpp"
 
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // where a back end computes. Gram matrices of experts, cross products of activations, overlaps of
 // subspaces are all of this form.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstdint>
 #include <span>

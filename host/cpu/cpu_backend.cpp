@@ -4,17 +4,18 @@
 #include "cpu_backend.hpp"
 
 #include "cpu_info.hpp"
-#include "cpu_routes.hpp"
-#include "workspace.hpp"
+#include "cpu_spectrum.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas_library.hpp"
 #include "core/process/parallel.hpp"
-#include "cpu/gram/tile_product.hpp"
+#include "cpu/gram/simd_gram_amx.hpp"
 #include "cpu/inner/cpu_inner_products.hpp"
 #include "cpu/plan/svd_plan.hpp"
+#include "cpu/route/plan_svd.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include "decode/decode_matrix.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include <vindex/error.hpp>
 
 #include <string>
@@ -66,8 +67,21 @@ class CpuBackend final : public Backend {
                std::uint64_t workspace_limit, std::span<MatrixReport> out) override {
     expects(batch.size() == out.size(), "measure: one report per matrix");
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      out[i] = measure_one(*batch[i], options, workspace_limit);
-      batch[i]->release();
+      MatrixInput& input = *batch[i];
+      out[i] = {};
+      if (!statistics::is_refused(input, out[i])) {
+        const SvdPlan plan = plan_svd({.rows = input.rows(),
+                                       .cols = input.cols(),
+                                       .encoding = &input.encoding(),
+                                       .options = options,
+                                       .in_memory = input.in_memory(),
+                                       .workspace_limit = workspace_limit,
+                                       .tiles = unit_.tiles,
+                                       .bf16_by_vectors = unit_.bf16_by_vectors});
+        Workspace workspace(workspace_limit, options.stop);
+        measure_on_cpu(input, plan, options, workspace, out[i]);
+      }
+      input.release();
     }
   }
 
@@ -85,25 +99,6 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
-                           std::uint64_t workspace_limit) const {
-    MatrixReport report;
-    if (statistics::is_refused(input, report)) {
-      return report;
-    }
-    const SvdPlan plan = plan_svd({.rows = input.rows(),
-                                   .cols = input.cols(),
-                                   .encoding = &input.encoding(),
-                                   .options = options,
-                                   .in_memory = input.in_memory(),
-                                   .workspace_limit = workspace_limit,
-                                   .tiles = unit_.tiles,
-                                   .bf16_by_vectors = unit_.bf16_by_vectors});
-    Workspace workspace(workspace_limit, options.stop);
-    measure_on_cpu(input, plan, options, workspace, report);
-    return report;
-  }
-
   std::int32_t threads_;
   const blas::BlasInfo& blas_;
   const Unit unit_;

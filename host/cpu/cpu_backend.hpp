@@ -2,8 +2,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "cpu/gram/matrix_unit.hpp"
-#include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/simd/matrix_unit.hpp"
 
 #include <cstdint>
 #include <memory>

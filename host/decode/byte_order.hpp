@@ -3,7 +3,7 @@
 // that are packed into bytes have no order and stay.
 #pragma once
 
-#include "element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,15 +1,16 @@
-// Owns the choice of the SIMD level, and taking every so-manyth weight without decoding what lies
-// between.
+// Owns taking every so-manyth weight without decoding what lies between.
 #include "decode_matrix.hpp"
 
+#include "bind_view.hpp"
 #include "encoding_table.hpp"
-#include "visit_encoding.hpp"
+#include "simd_level.hpp"
 
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
-#include <cpuid.h>
 #include <vector>
 
 namespace vindex::decode {
@@ -34,44 +35,6 @@ void decode_row(const Encoding& encoding, std::span<const std::byte> codes, std:
   row.codes = codes.data();
   row.row_stride_bytes = static_cast<std::int64_t>(codes.size());
   decode_matrix(row, out.data(), row.cols);
-}
-
-std::string_view simd_level_name(SimdLevel level) {
-  switch (level) {
-    case SimdLevel::kAvx512:
-      return "avx512";
-    case SimdLevel::kAvx2:
-      return "avx2";
-    default:
-      return "baseline";
-  }
-}
-
-bool is_supported(SimdLevel level) {
-  // The builtin also asks the operating system whether it saves the wide registers.
-  switch (level) {
-    case SimdLevel::kBaseline:
-      return true;
-    case SimdLevel::kAvx2:
-      return __builtin_cpu_supports("avx2") != 0;
-    case SimdLevel::kAvx512:
-      return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-             __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-    default:
-      return false;
-  }
-}
-
-SimdLevel best_simd_level() {
-  static const SimdLevel kBest = [] {
-    for (const SimdLevel level : {SimdLevel::kAvx512, SimdLevel::kAvx2}) {
-      if (is_supported(level)) {
-        return level;
-      }
-    }
-    return SimdLevel::kBaseline;
-  }();
-  return kBest;
 }
 
 namespace {

@@ -3,9 +3,10 @@
 // decoders, which compile side by side.
 #pragma once
 
-#include "decode_view.hpp"
 #include "encoding_table.hpp"
-#include "visit_encoding.hpp"
+
+#include "decode/formats/decode_view.hpp"
+#include "decode/formats/visit_encoding.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,7 +10,7 @@
 //   m3 = s_3 - 3 e s_2 + 2 n e^3
 //   m4 = s_4 - 4 e s_3 + 6 e^2 s_2 - 3 n e^4
 // Source: Pebay 2008 (SAND2008-6212) for merging; Chan, Golub, LeVeque 1983 for the shift.
-#include "decode_matrix.hpp"
+#include "moments.hpp"
 
 #include <vindex/error.hpp>
 

@@ -27,9 +27,10 @@
 // Source: ggml include/gguf.h, docs/gguf.md; limits are in limits.hpp.
 #pragma once
 
+#include "value_type.hpp"
+
 #include "core/files/byte_source.hpp"
-#include "decode/element_type.hpp"
-#include "gguf/values/value_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>
@@ -85,9 +86,6 @@ struct Header {
 std::optional<std::uint64_t> weight_count(std::span<const std::uint64_t> dimensions);
 /// Whether rows (the first dimension; one weight without any) are whole blocks of `type`.
 bool fills_blocks(decode::ElementType type, std::span<const std::uint64_t> dimensions);
-
-/// Reads and validates the header. Errors: FormatError naming file and byte offset.
-Header read_header(ByteSource& source);
 
 /// The key called `name`, or null.
 const Key* find_key(const std::vector<Key>& keys, std::string_view name);

@@ -1,7 +1,8 @@
-// Owns reading a header among others that are read at the same time.
+// Owns reading a header, alone or among others that are read at the same time.
 #pragma once
-
 #include "header.hpp"
+
+#include "core/files/byte_source.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,9 @@ enum class KeepTensors : std::uint8_t {
   /// that there is nothing to measure. The digest of the header is empty then.
   kIfMatrices,
 };
+
+/// Reads and validates the header. Errors: FormatError naming file and byte offset.
+Header read_header(ByteSource& source);
 
 /// As read_header(source). `ask_for_room` is called, once the counts are known to be possible, with
 /// the bytes that judging so many names takes at most.

@@ -1,7 +1,6 @@
 // Owns reading of files of the other byte order: a source whose tensor data come out as this
 // project's, whatever range is asked for. What lies outside the tensors is passed on as it is.
 #pragma once
-
 #include "header.hpp"
 
 #include "core/files/byte_source.hpp"

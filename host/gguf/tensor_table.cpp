@@ -2,9 +2,9 @@
 #include "tensor_table.hpp"
 
 #include "limits.hpp"
+#include "refused_types.hpp"
 
 #include "core/integers.hpp"
-#include "gguf/values/refused_types.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

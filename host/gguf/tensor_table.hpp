@@ -1,7 +1,6 @@
 // Owns the rules of a GGUF file's tensor table: each entry alone, and the layout of the data that
 // the entries describe together. Keeps 24 bytes per entry.
 #pragma once
-
 #include "header.hpp"
 #include "walker.hpp"
 

@@ -4,8 +4,7 @@
 #pragma once
 
 #include "buffered_reader.hpp"
-
-#include "gguf/values/value_type.hpp"
+#include "value_type.hpp"
 
 #include <cstdint>
 #include <string>

@@ -25,7 +25,7 @@ bool HeaderWindow::admit(std::size_t i, std::uint64_t bytes) {
   if (failed_ < i) {
     return false;
   }
-  held_[i] = bytes;
+  reserved_bytes_[i] = bytes;
   in_flight_ += bytes;
   ++next_;
   skip_done();
@@ -47,7 +47,7 @@ void HeaderWindow::leave(std::size_t i, bool failed) {
     failed_ = std::min(failed_, i);
   }
   while (first_open_ < done_.size() && done_[first_open_]) {
-    in_flight_ -= held_[first_open_++];
+    in_flight_ -= reserved_bytes_[first_open_++];
   }
   skip_done();
   changed_.notify_all();

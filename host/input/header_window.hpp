@@ -19,7 +19,7 @@ namespace vindex::input {
 class HeaderWindow {
  public:
   HeaderWindow(std::size_t count, std::uint64_t bytes)
-      : held_(count, 0), done_(count), most_(bytes), failed_(count) {}
+      : reserved_bytes_(count, 0), done_(count), most_(bytes), failed_(count) {}
 
   /// Waits until file `i`, whose header takes `bytes`, may be read. False: an earlier one failed,
   /// so that nothing of this one is wanted.
@@ -34,7 +34,7 @@ class HeaderWindow {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::uint64_t> held_;
+  std::vector<std::uint64_t> reserved_bytes_;
   std::vector<bool> done_;
   std::uint64_t most_;
   std::uint64_t in_flight_ = 0;

@@ -2,10 +2,10 @@
 // ranges, the GGUF key list, config.json. No names are interpreted here: that is the model layer.
 #pragma once
 
+#include "core/files/byte_source.hpp"
 #include "core/json/json.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "gguf/header.hpp"
-#include "input/local/file_source.hpp"
 #include <vindex/error.hpp>
 
 #include <cstdint>
@@ -71,14 +71,6 @@ struct OpenOptions {
   std::int32_t threads = 0;   ///< that read headers; 0: one for each usable core, at most 8
   std::stop_token stop = {};  ///< of waiting for a server, now and later: open_store()
 };
-
-/// Opens a folder (Hugging Face layout, a repository of its cache with one snapshot, or GGUF
-/// splits), one .safetensors, or one .gguf (the first split finds the rest). Reads headers only.
-/// Errors: as the input policy says (FormatError 65, MissingInputError 66, SystemError 77),
-/// before anything is returned; a folder with several unrelated models is a
-/// MissingInputError/FormatError that lists them; those of open_store() and of the store.
-ModelFiles open_model(const std::string& address, const OpenOptions& options = {});
-ModelFiles open_model(std::shared_ptr<ModelStore> store, const OpenOptions& options = {});
 
 /// Throws MissingInputError E-NOTHING (66): the model at `path` has no weight matrix.
 [[noreturn]] void throw_nothing_to_measure(const std::string& path);

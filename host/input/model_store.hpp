@@ -4,7 +4,7 @@
 // the text of a name.
 #pragma once
 
-#include "input/local/file_source.hpp"
+#include "core/files/byte_source.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -23,15 +23,6 @@ Shard open_shard(ModelStore& store, const std::string& name) {
   return shard;
 }
 
-void require_unchanged(const Shard& shard, const char* how) {
-  if (shard.source->identity() != shard.identity) {
-    throw SystemError("E-INPUT-CHANGED", 0,
-                      fmt::format("{}: the file was changed, replaced or removed while it was {}; "
-                                  "nothing was written",
-                                  printable(shard.path), how));
-  }
-}
-
 std::vector<std::string_view> tensor_names(const ModelFiles& model) {
   std::vector<std::string_view> names;
   names.reserve(model.tensors.size());

@@ -1,6 +1,5 @@
 // Owns what both containers share when a model is put together from files.
 #pragma once
-
 #include "model_files.hpp"
 #include "model_store.hpp"
 

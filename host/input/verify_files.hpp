@@ -1,7 +1,6 @@
 // Owns checking the files of a model against the digests that are published for them. It reads them
 // whole: nothing less says that every byte is the published one.
 #pragma once
-
 #include "model_files.hpp"
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "commands/decode/decode_tensor.hpp"
 #include "core/process/stop.hpp"
 #include "engine/run/version.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 

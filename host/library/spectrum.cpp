@@ -4,9 +4,11 @@
 #include "blas/blas_library.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"
-#include "decode/encoding.hpp"
-#include "input/stores/remote_environment.hpp"
-#include "results/tables/result_row.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "input/remote/remote_environment.hpp"
+#include "results/rows/result_row.hpp"
+#include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

@@ -5,6 +5,7 @@
 #include "core/text/size_text.hpp"
 #include "core/text/text_table.hpp"
 #include "core/text/utf8.hpp"
+#include "input/open/open_model.hpp"
 #include "input/verify_files.hpp"
 #include "model/families/architecture_facts.hpp"
 #include "model/products/product.hpp"

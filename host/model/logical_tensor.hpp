@@ -1,8 +1,8 @@
 // Owns putting stored tensors together: which are codes, which are companions of which codes (also
 // across shards), and what one logical weight they make.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "input/model_files.hpp"
 #include "model/config/model_config.hpp"
 

@@ -2,6 +2,8 @@
 #include "records.hpp"
 
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>
 

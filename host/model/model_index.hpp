@@ -3,8 +3,8 @@
 // matrix. Driven by a table of families (host/model/families/families.cpp); shapes are believed
 // over keys.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "input/model_files.hpp"
 #include <vindex/error.hpp>
 

@@ -6,7 +6,7 @@
 
 #include "core/process/parallel.hpp"
 #include "decode/encode/encode.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "random.hpp"
 
 #include "core/json/json_document.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cmath>
 #include <string>

@@ -8,7 +8,7 @@
 
 #include "core/json/json_document.hpp"
 #include "decode/encode/encode.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "write/output_folder.hpp"
 
 #include <array>

@@ -4,6 +4,8 @@
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
+#include "decode/moments.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Owns the weights that benchmarks work on: seeded weights of a chosen spectrum in any encoding
 // that can be written, and plausible codes in those that can only be read.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstddef>
 #include <cstdint>

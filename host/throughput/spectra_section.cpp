@@ -4,7 +4,7 @@
 #include "section.hpp"
 
 #include "engine/run/description_parts.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/first_step.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,6 +5,8 @@
 #include "core/integers.hpp"
 #include "core/text/name_index.hpp"
 #include "decode/encode/rewrite_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -9,7 +9,8 @@
 #include "core/files/path_kind.hpp"
 #include "core/process/stop.hpp"
 #include "gguf/header.hpp"
-#include "gguf/writer.hpp"
+#include "gguf/read_header.hpp"
+#include "gguf/writing/writer.hpp"
 #include "input/model_folder.hpp"
 #include <vindex/error.hpp>
 

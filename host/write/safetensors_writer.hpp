@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/files/atomic_file.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "input/local/file_source.hpp"
 
 #include <atomic>

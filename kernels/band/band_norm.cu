@@ -1,7 +1,7 @@
 // Owns the sum over passes k of ||A_k||_F^2, A_k what the reduction had left before pass k, from
 // the band alone: A_k is similar to the part of the band behind pass k. So block b of columns
 // counts b + 1 times, elements below the diagonal twice. The rounding of a reduction follows from
-// it (statistics/spectrum/spectrum_error.hpp).
+// it (statistics/judgement/spectrum_error.hpp).
 #include "band_layout.hpp"
 #include "band_reduction.hpp"
 

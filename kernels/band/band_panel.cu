@@ -14,7 +14,7 @@
 #include "inverse_root.hpp"
 
 #include "core/integers.hpp"
-#include "core/negligible.hpp"
+#include "core/constants.hpp"
 #include "kernels/device/launch.hpp"
 #include <vindex/error.hpp>
 

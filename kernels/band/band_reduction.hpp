@@ -109,7 +109,7 @@ void scale_matrices(Real* matrices, std::int64_t order, std::int64_t batch,
 
 /// sums[i] = sum over the passes of ||what was left of matrix i||_F^2, in units of its band: the
 /// part of the band behind a pass is similar to what that pass left. Layout of band_layout.hpp.
-/// Ordered on `stream`; one order of summation. Host sibling: host/cpu/cpu_routes.cpp.
+/// Ordered on `stream`; one order of summation. Host sibling: host/cpu/route/gram_route.cpp.
 template <typename BandReal>
 void sum_passes(const BandReal* bands, std::int64_t order, std::int64_t batch, double* sums,
                 cudaStream_t stream);

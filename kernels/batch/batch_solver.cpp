@@ -3,6 +3,8 @@
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Owns the measurement of one batch of matrices of one encoding and shape on one stream: upload,
-// the steps that statistics/spectrum/judgement.hpp asks for, reports. Encoded weights stay on the
+// the steps that statistics/judgement/judgement.hpp asks for, reports. Encoded weights stay on the
 // device until every matrix is done, so that host memory is given back after the upload.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "kernels/device/handles.hpp"
 #include "kernels/tail/tail_solver.hpp"
 #include "kernels/top/top_solvers.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <functional>

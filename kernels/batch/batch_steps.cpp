@@ -1,7 +1,10 @@
-// The steps that statistics/spectrum/judgement.hpp asks for, in turn, for a batch and for draws of
+// The steps that statistics/judgement/judgement.hpp asks for, in turn, for a batch and for draws of
 // its signs.
 #include "batch_solver.hpp"
 
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/further_results.hpp"
+#include "statistics/judgement/judgement.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <algorithm>

@@ -3,7 +3,9 @@
 
 #include "core/process/stop.hpp"
 #include "kernels/device/range.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
+#include "statistics/judgement/tail_values.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,7 @@
 #include "batch_solver.hpp"
 
 #include "kernels/device/range.hpp"
+#include "statistics/judgement/further_results.hpp"
 #include "statistics/spectrum/singular_triplets.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include "core/integers.hpp"
 #include "core/philox.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <algorithm>

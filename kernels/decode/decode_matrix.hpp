@@ -4,10 +4,9 @@
 //
 // Also owns the moments of decoded weights on the device.
 #pragma once
-
-#include "decode/decode_matrix.hpp"
-#include "decode/decode_view.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
+#include "decode/formats/decode_view.hpp"
+#include "decode/moments.hpp"
 #include "kernels/device/handles.hpp"
 
 #include <cuda_runtime.h>

@@ -3,8 +3,7 @@
 // scale they share is found once and without 64-bit divisions, of which one alone costs as much as
 // the memory that a weight takes.
 #pragma once
-
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/gram/gram_sources.hpp"
 
 #include <cuda_runtime.h>

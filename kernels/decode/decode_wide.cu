@@ -5,7 +5,7 @@
 #include "raw_sums.hpp"
 
 #include "core/integers.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
 #include "kernels/device/launch.hpp"
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 #include "device_slab.hpp"
 
 #include "core/integers.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 namespace vindex::kernels {
 

@@ -2,8 +2,7 @@
 // without what lies between, its companions, and the view that decoders there read. Copies are
 // ordered on a stream and do not synchronise; host bytes stay until it was waited for.
 #pragma once
-
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/device/handles.hpp"
 
 #include <array>

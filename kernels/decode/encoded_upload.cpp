@@ -3,6 +3,8 @@
 #include "encoded_upload.hpp"
 
 #include "core/integers.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/device/range.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/device/handles.hpp"
 #include "kernels/gram/codes/code_scales.hpp"
 

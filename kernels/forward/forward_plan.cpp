@@ -3,6 +3,7 @@
 #include "forward_plan.hpp"
 
 #include "core/integers.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/forward/attention.hpp"
 
 #include <algorithm>

@@ -1,8 +1,7 @@
 // Owns how a forward pass's products and attention are cut to the memory of a device: tiles, and
 // the arrays of each. Pure: no device is touched.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "kernels/device/handles.hpp"
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 
 #include <algorithm>

@@ -12,7 +12,8 @@
 
 #include "gram_plan.hpp"
 
-#include "decode/decode_matrix.hpp"
+#include "decode/formats/decode_view.hpp"
+#include "decode/moments.hpp"
 #include "kernels/device/trap_report.hpp"
 
 #include <cuda_runtime.h>

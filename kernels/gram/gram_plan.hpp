@@ -30,7 +30,7 @@
 #pragma once
 
 #include "core/integers.hpp"
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,7 +5,7 @@
 
 #include "gram_plan.hpp"
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 
 #include <cuda_runtime.h>
 

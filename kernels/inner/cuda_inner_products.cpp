@@ -5,6 +5,7 @@
 #include "backend/inner_products.hpp"
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "kernels/decode/decode_matrix.hpp"
 #include "kernels/decode/device_slab.hpp"
 #include "kernels/device/check.hpp"

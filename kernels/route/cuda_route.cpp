@@ -3,7 +3,7 @@
 #include "cuda_route.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,6 +5,9 @@
 #include "host_reference.hpp"
 
 #include "core/integers.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "core/philox.hpp"
-#include "decode/decode_matrix.hpp"
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 #include "kernels/band/band_layout.hpp"
 #include "kernels/device/check.hpp"
 

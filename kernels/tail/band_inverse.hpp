@@ -1,6 +1,6 @@
 // Owns solving with symmetric positive definite bands on the device: their Cholesky factors by
 // blocks of kBand and solves with many columns; and the element-wise steps of a search for the
-// smallest singular vectors between its products. Host sibling: host/cpu/tail/tail_steps.hpp.
+// smallest singular vectors between its products. Host sibling: host/cpu/tail/tail_pass.hpp.
 #pragma once
 
 #include "kernels/band/band_layout.hpp"

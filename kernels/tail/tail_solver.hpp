@@ -2,7 +2,7 @@
 // the device: eigenvectors of the smallest eigenvalues of the bands that the reduction left, by
 // inverse iteration of a block; turned back by the factor that it kept; Ritz pairs of W^T W by one
 // pass over the weights in float64; corrections where those are not exact enough. Why that is
-// enough stands in statistics/spectrum/judgement.hpp, and the host sibling is host/cpu/tail.
+// enough stands in statistics/judgement/judgement.hpp, and the host sibling is host/cpu/tail.
 //
 // Nothing here is certain before the residuals of a pass say so: a kernel that is a little wrong
 // costs the float64 spectrum that it was to save. One that hangs, faults or harms the reduction

@@ -1,4 +1,4 @@
-// Owns the computed half of the proof in statistics/spectrum/spectrum_bounds.hpp for a batch:
+// Owns the computed half of the proof in statistics/judgement/spectrum_bounds.hpp for a batch:
 // Cholesky factorisations of tau I - G + V T V^T, and the eigenvalues of T + R^T R / gap for every
 // k that is bounded. Why Cholesky and not inertia stands in host/cpu/top/certificate.cpp. The upper
 // sums are all eigenvalues of small matrices, one per claim and gap, so that they are one batched

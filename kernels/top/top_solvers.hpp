@@ -4,14 +4,14 @@
 //
 // Also owns the matrices of the certified bounds of `fast` mode on the device: batched Cholesky
 // factorisations of the complement, and small eigenvalue problems. The proof stands in
-// statistics/spectrum/spectrum_bounds.hpp.
+// statistics/judgement/spectrum_bounds.hpp.
 #pragma once
 
 #include "top_subspace.hpp"
 #include "weight_projection.hpp"
 
 #include "backend/backend.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <cstdint>
 #include <span>

@@ -9,6 +9,9 @@
 // what a tail takes (256).
 #include "precision.hpp"
 
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/judgement.hpp"
+
 #include <algorithm>
 #include <cmath>
 

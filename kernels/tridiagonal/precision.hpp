@@ -2,13 +2,13 @@
 // bisection compute, from the error that the metrics contract leaves a spectrum; and whether what
 // came of it may stand. Pure. A choice that proves wrong costs time and nothing else: what the
 // stages round is in the error that a spectrum is stated with
-// (statistics/spectrum/spectrum_error.hpp), and where that is too much the float64 stages begin
+// (statistics/judgement/spectrum_error.hpp), and where that is too much the float64 stages begin
 // again from the band that was kept.
 #pragma once
 
 #include "kernels/route/cuda_route.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Entries that are alike round alike: where many values are equal, sigma_error answers for
-// roundings that all go one way (statistics/spectrum/spectrum_error.hpp).
+// roundings that all go one way (statistics/judgement/spectrum_error.hpp).
 #include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>

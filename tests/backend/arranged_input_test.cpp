@@ -1,8 +1,10 @@
 // Inputs that arrange the weights of others: every slab of them beside the same numbers computed in
 // memory, in every orientation, also of encodings that are cut at blocks only.
 #include "backend/derived_input.hpp"
+#include "decode/decode_matrix.hpp"
 #include "decode/encode/encode.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include "backend_fixture.hpp"
 
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_factory.hpp"
 #include "tests/emulated_cuda/emulated_backend.hpp"
 #include "tests/support/emulated_tiles.hpp"

@@ -2,6 +2,7 @@
 // float32, NaN and infinity, encodings without a decoder.
 #include "backend_fixture.hpp"
 
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 

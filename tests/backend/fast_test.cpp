@@ -2,8 +2,6 @@
 // hold.
 #include "backend_fixture.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

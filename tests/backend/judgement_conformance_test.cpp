@@ -3,6 +3,7 @@
 #include "backend_fixture.hpp"
 
 #include "cpu/cpu_backend.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/emulated_cuda/emulated_backend.hpp"
 

@@ -3,8 +3,9 @@
 
 #include "core/philox.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/cpu_tiles.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
 #include "statistics/null/sign_flip_null.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // enough, err by a quarter of what `default` promises at most, whichever kernels run.
 #include "backend_fixture.hpp"
 
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/judgement.hpp"
 
 #include <gtest/gtest.h>
 

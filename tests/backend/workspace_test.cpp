@@ -1,12 +1,14 @@
 // Bounded memory and concurrency of the CPU back end: streamed inputs give the bits of inputs in
 // memory, no call takes more than it announced, and threads do not disturb each other.
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include "backend_fixture.hpp"
 
 #include "cpu/cpu_backend.hpp"
-#include "cpu/cpu_routes.hpp"
+#include "cpu/cpu_spectrum.hpp"
 #include "cpu/plan/svd_plan.hpp"
+#include "cpu/route/plan_svd.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 #include "throughput/report.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/moments.hpp"
 #include "throughput/encoded_weights.hpp"
 #include "throughput/sampling.hpp"
 #include <vindex/error.hpp>

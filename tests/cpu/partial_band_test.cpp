@@ -2,8 +2,8 @@
 // hold wherever it ends, against eigenvalues that are known or LAPACK's.
 #include "cpu/top/partial_band.hpp"
 
-#include "cpu/symmetric_eigenvalues.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
+#include "cpu/tridiagonal/symmetric_eigenvalues.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,9 @@
 
 #include "blas/steps/steps.hpp"
 #include "core/philox.hpp"
+#include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,11 +1,11 @@
 // A fault in any stage of any route refutes the error that the route states: another route takes
-// over, or the report says so (statistics/spectrum/spectrum_checks.hpp). Whatever its cause would
+// over, or the report says so (statistics/judgement/spectrum_checks.hpp). Whatever its cause would
 // be.
 #include "planted_faults.hpp"
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 
 #include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

@@ -3,11 +3,12 @@
 #include "cpu/plan/precision.hpp"
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_routes.hpp"
+#include "cpu/gram/form_gram.hpp"
 #include "cpu/gram/gram.hpp"
 #include "cpu/gram/group_sums.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "decode/encoding.hpp"
+#include "cpu/route/plan_svd.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

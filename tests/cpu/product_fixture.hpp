@@ -1,7 +1,6 @@
 // Owns chains of factors for the tests of products: noise of given sides, and the product formed.
 #pragma once
-
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_spectrum.hpp"
 
 #include <cstdint>
 #include <random>

@@ -1,4 +1,6 @@
 // Nulls of products against Monte Carlo of whole matrices by another generator.
+#include "cpu/product/product_nulls.hpp"
+
 #include "product_fixture.hpp"
 
 #include <gtest/gtest.h>

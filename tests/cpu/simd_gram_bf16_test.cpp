@@ -1,8 +1,8 @@
 // The bfloat16 Gram kernel against float64 sums over decoded weights, every orientation and level.
 #include "cpu/gram/simd_gram_bf16.hpp"
 
-#include "cpu/gram/matrix_unit.hpp"
-#include "cpu/gram/tile_product.hpp"
+#include "cpu/gram/simd_gram_amx.hpp"
+#include "cpu/simd/matrix_unit.hpp"
 #include "tests/support/emulated_tiles.hpp"
 #include <vindex/error.hpp>
 

@@ -1,15 +1,16 @@
 // How often the CPU back end looks for a stop. The linker leads every look here (--wrap), so that
 // they are counted and the stop comes at a chosen one: no test depends on time.
-
 #include "core/process/stop.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/steps/steps.hpp"
+#include "cpu/band/band_storage.hpp"
+#include "cpu/band/simd_band_chase.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/forward/cpu_forward.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // The plan of a route, by tables.
 #include "cpu/plan/svd_plan.hpp"
 
+#include "cpu/route/plan_svd.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

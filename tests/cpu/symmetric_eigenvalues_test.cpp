@@ -1,5 +1,5 @@
 // Eigenvalues of symmetric matrices that are known in closed form.
-#include "cpu/symmetric_eigenvalues.hpp"
+#include "cpu/tridiagonal/symmetric_eigenvalues.hpp"
 
 #include <gtest/gtest.h>
 

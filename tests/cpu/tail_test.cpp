@@ -1,9 +1,10 @@
 // kTail of the CPU back end in its parts: the factor that a reduction leaves, the inverse of a
 // band, the eigenvectors of its smallest values.
 #include "cpu/gram/gram.hpp"
-#include "cpu/tail/reduced_gram.hpp"
-#include "cpu/tail/tail_steps.hpp"
+#include "cpu/tail/band_inverse.hpp"
+#include "cpu/tail/smallest_pairs.hpp"
 #include "cpu/top/orthonormal.hpp"
+#include "cpu/tridiagonal/reduced_gram.hpp"
 #include "tests/support/known_spectra.hpp"
 
 #include <gtest/gtest.h>

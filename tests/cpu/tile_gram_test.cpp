@@ -1,11 +1,13 @@
 // Gram matrices on a matrix unit: the decision to use one, and for which weights; the emulated unit
 // against float64 sums; the processor's, where it has one, against the emulation, bit for bit.
-#include "cpu/cpu_routes.hpp"
-#include "cpu/cpu_tiles.hpp"
 #include "cpu/gram/amx_tiles.hpp"
-#include "cpu/gram/matrix_unit.hpp"
+#include "cpu/gram/form_gram.hpp"
+#include "cpu/gram/simd_gram_amx.hpp"
 #include "cpu/gram/split_gram.hpp"
 #include "cpu/gram/tile_product.hpp"
+#include "cpu/route/plan_svd.hpp"
+#include "cpu/simd/matrix_unit.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
 #include "tests/support/emulated_tiles.hpp"
 
 #include <gtest/gtest.h>

@@ -2,8 +2,7 @@
 // bytes. The readers of the input layer are tested elsewhere; these stay apart so that a fault
 // there cannot hide one here.
 #pragma once
-
-#include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <nlohmann/json.hpp>
 

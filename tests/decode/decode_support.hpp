@@ -1,11 +1,12 @@
 // Owns what the decode tests share: comparison of bits, every SIMD level of this machine, random
 // encoded matrices.
 #pragma once
-
+#include "decode/bind_view.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
 #include "decode/encoding_table.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
+#include "decode/simd_level.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,7 @@
 // Moments by hand, against two-pass long double sums, merged in pieces, and with the same bits at
 // every SIMD level.
+#include "decode/moments.hpp"
+
 #include "decode_support.hpp"
 
 #include <limits>

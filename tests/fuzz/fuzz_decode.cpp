@@ -3,8 +3,10 @@
 // their payload.
 #include "decode_case.hpp"
 
+#include "decode/bind_view.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/visit_encoding.hpp"
+#include "decode/formats/visit_encoding.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "gguf_case.hpp"
 #include "gguf_mutator.hpp"
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "model/model_index.hpp"
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>

@@ -1,6 +1,7 @@
 // Any bytes as a GGUF or safetensors model: refused by this project's error, or written again with
 // the same keys, tensors and bytes, and then once more bit for bit. GGUF names that ggml does not
 // load are read, but not written again.
+#include "input/open/open_model.hpp"
 #include "write/rewrite_model.hpp"
 #include <vindex/error.hpp>
 

@@ -1,8 +1,8 @@
 // Owns a GGUF file in memory as the reader of models gives it, for fuzz targets: read, every tensor
 // within the file, data of the other byte order reversed.
 #pragma once
-
 #include "gguf/header.hpp"
+#include "gguf/read_header.hpp"
 #include "gguf/swapped_source.hpp"
 #include "input/model_files.hpp"
 

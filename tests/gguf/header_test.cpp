@@ -1,6 +1,7 @@
 // GGUF headers: what is read, what is accepted with a warning.
 #include "gguf/header.hpp"
 
+#include "gguf/read_header.hpp"
 #include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"

@@ -1,7 +1,6 @@
 // Owns what the tests of hostile GGUF headers share: how a file is refused, and every container.
 #pragma once
-
-#include "gguf/header.hpp"
+#include "gguf/read_header.hpp"
 #include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"

@@ -1,6 +1,7 @@
 // Values of keys as bytes, texts and digests, from every container; where arrays first differ.
 #include "gguf/values/value.hpp"
 
+#include "gguf/read_header.hpp"
 #include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"

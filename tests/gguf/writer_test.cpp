@@ -1,8 +1,9 @@
 // What the writer of GGUF files gives: keys, order, alignment, and the refusal of what ggml would
 // not load.
-#include "gguf/writer.hpp"
+#include "gguf/writing/writer.hpp"
 
 #include "gguf/header.hpp"
+#include "gguf/read_header.hpp"
 #include "input/local/file_source.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

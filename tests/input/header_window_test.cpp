@@ -5,6 +5,7 @@
 #include "core/process/parallel.hpp"
 #include "gguf/read_header.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/safetensors_builder.hpp"

@@ -4,6 +4,7 @@
 #include "model_fixture.hpp"
 
 #include "core/digest.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/importance_builder.hpp"
 

@@ -2,6 +2,7 @@
 #include "model_fixture.hpp"
 
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 
 #include <filesystem>
 #include <tuple>

@@ -3,6 +3,7 @@
 #include "model/vocabulary/vocabulary.hpp"
 
 #include "gguf/header.hpp"
+#include "gguf/read_header.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 

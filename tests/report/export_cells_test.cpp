@@ -4,7 +4,10 @@
 #include "report/cells/cells_json.hpp"
 #include "report/cells/cells_text.hpp"
 #include "report/export/export.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/reading/validate.hpp"
+#include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"
@@ -24,7 +27,7 @@ using Json = nlohmann::json;
 class ExportCells : public ::testing::Test {
  protected:
   std::string file_of(FileSchema schema) {
-    const std::string path = folder_ / (std::string(writing_verb(schema)) + ".h5");
+    const std::string path = folder_ / (std::string(writing_command(schema)) + ".h5");
     write_cells(path, cell_run(schema));
     return path;
   }

@@ -1,7 +1,8 @@
 // Exports of a results file: CSV, JSON, WeightWatcher's table, the phase files and gate vectors.
 #include "report/export/export.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

@@ -7,6 +7,7 @@
 #include "report/page/page_values.hpp"
 #include "report/page/write_page.hpp"
 #include "results/reading/query.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"

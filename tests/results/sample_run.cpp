@@ -1,6 +1,7 @@
 // Owns the description of that model, its rows, and their measurement into a file.
 #include "sample_run.hpp"
 
+#include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>

@@ -6,8 +6,7 @@
 //
 // all in float32, rounded to nearest even; subnormal operands are zero, subnormal results too.
 #pragma once
-
-#include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/simd/matrix_unit.hpp"
 
 #include <cstdint>
 

@@ -3,6 +3,7 @@
 #include "input/model_files.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "input/open/open_model.hpp"
 #include "model/model_index.hpp"
 #include "synth/make_model.hpp"
 #include "synth/model_plan.hpp"

@@ -1,7 +1,7 @@
 // Owns what the tests of rewritten models share: tensors compared byte by byte.
 #pragma once
-
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/file_content.hpp"
 #include "write/rewrite_model.hpp"
 #include <vindex/error.hpp>

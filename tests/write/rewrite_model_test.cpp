@@ -2,6 +2,7 @@
 #include "model_folders.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "synth/make_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_size_limit.hpp"

@@ -1,7 +1,7 @@
 // What the writer of safetensors files gives: order, alignment, and refusals.
 #include "write/safetensors_writer.hpp"
 
-#include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"

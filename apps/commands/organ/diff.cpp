@@ -6,6 +6,7 @@
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/report_file.hpp"
+#include "organ/difference/difference_report.hpp"
 #include "organ/difference/model_difference.hpp"
 
 #include <fmt/format.h>

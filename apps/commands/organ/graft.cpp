@@ -1,5 +1,6 @@
 // The command organ graft: parts of one model in the place of another's.
 #include "organ/graft/graft.hpp"
+#include "organ/graft/graft_report.hpp"
 
 #include "organ.hpp"
 

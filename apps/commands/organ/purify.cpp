@@ -11,7 +11,8 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/console_reporter.hpp"
 #include "apps/reporting/report_file.hpp"
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
+#include "organ/opening/open_gguf.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The command organ verify: a GGUF model judged by the rules that loaders hold it to.
-#include "organ/verify.hpp"
+#include "organ/verify/verify.hpp"
 
 #include "organ.hpp"
 

@@ -7,8 +7,7 @@
 #include "engine/run/opening.hpp"
 #include "model/dump.hpp"
 #include "model/vocabulary/features.hpp"
-#include "statistics/activations/activation_statistics.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <cstdint>
 #include <memory>

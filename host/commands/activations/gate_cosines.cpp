@@ -1,7 +1,7 @@
 // Owns unit rows of a gate projection and the means of their cosines, neighbours and all pairs.
 #include "gate_cosines.hpp"
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "engine/units/row_slabs.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include "cka_products.hpp"
 
 #include "core/process/parallel.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "statistics/cka/cka.hpp"
 #include <vindex/error.hpp>
 

@@ -4,7 +4,7 @@
 
 #include "cka_findings.hpp"
 
-#include "results/reading/summary.hpp"
+#include "results/view/summary.hpp"
 
 #include <cstdint>
 #include <string_view>

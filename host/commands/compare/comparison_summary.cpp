@@ -5,8 +5,8 @@
 #include "pair_summary.hpp"
 
 #include "core/text/nearest_name.hpp"
-#include "results/reading/first_rows.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "results/view/first_rows.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -137,7 +137,7 @@ ComparisonSummary read_comparison(const std::string& path, const model::Selectio
   static_cast<results::ViewHead&>(compared) = view;
   compared.delta = std::find(view.optional_columns.begin(), view.optional_columns.end(),
                              kDeltaColumns) != view.optional_columns.end();
-  compared.subspace = static_cast<std::int64_t>(view.chosen);
+  compared.subspace = static_cast<std::int64_t>(view.scale_length);
   count_unpaired(view.beside, compared);
   compared.by_layer = by_layer;
   // Of layers the place of the layer is the first, of roles those of block and role.

@@ -4,7 +4,7 @@
 
 #include "model/model_index.hpp"
 #include "model/selection/selection.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/view/results_view.hpp"
 
 #include <cstddef>
 #include <cstdint>

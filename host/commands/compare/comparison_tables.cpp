@@ -5,7 +5,7 @@
 
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
-#include "results/reading/table_view.hpp"
+#include "results/view/table_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

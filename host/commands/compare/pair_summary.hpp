@@ -2,7 +2,7 @@
 // groups of them: comparison_summary.hpp.
 #pragma once
 
-#include "results/reading/summary.hpp"
+#include "results/view/summary.hpp"
 
 namespace vindex::commands {
 

@@ -2,12 +2,15 @@
 // input.
 #include "decode_tensor.hpp"
 
+#include "core/files/atomic_file.hpp"
+#include "core/files/output_sink.hpp"
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/text/nearest_name.hpp"
 #include "decode/decode_matrix.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "model/model_index.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>

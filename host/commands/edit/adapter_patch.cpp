@@ -9,6 +9,7 @@
 #include "engine/units/row_slabs.hpp"
 #include "engine/units/source_watch.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "model/adapters/adapter_names.hpp"
 #include "model/model_index.hpp"
 #include "model/products/product.hpp"

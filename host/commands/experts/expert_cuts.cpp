@@ -2,6 +2,7 @@
 #include "expert_cuts.hpp"
 
 #include "backend/inner_products.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "engine/units/matrix_loader.hpp"
 
 #include <algorithm>

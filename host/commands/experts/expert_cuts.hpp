@@ -1,8 +1,7 @@
 // Owns how the experts of a group are cut, so that the same piece of every one of them lies in
 // memory at a time, and what that takes. Pure.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "model/experts/expert_groups.hpp"
 #include "model/model_index.hpp"
 

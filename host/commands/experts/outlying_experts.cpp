@@ -5,8 +5,8 @@
 #include "experts_cells.hpp"
 
 #include "model/model_index.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <fmt/format.h>
 

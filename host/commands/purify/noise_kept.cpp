@@ -2,8 +2,8 @@
 #include "purify_methods.hpp"
 
 #include "core/integers.hpp"
-#include "statistics/null/noise_spectrum.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,8 @@
 
 #include "core/integers.hpp"
 #include "decode/encode/encode.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "decode/encoding_table.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 

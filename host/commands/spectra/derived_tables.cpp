@@ -8,6 +8,7 @@
 #include "core/constants.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 #include "statistics/null/drawn_nulls.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,15 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
-#include "measure_run.hpp"
+#include "expected_time.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_nulls.hpp"
+#include "cpu/product/product_spectrum.hpp"
 #include "decode/encode/encode.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/derived_rows.hpp"
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>

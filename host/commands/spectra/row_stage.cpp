@@ -5,9 +5,10 @@
 
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "core/process/threads.hpp"
+#include "cpu/product/product_spectrum.hpp"
 #include "model/products/product.hpp"
 #include "statistics/null/sign_flip_null.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "commands/spectra/sampled/sampled_input.hpp"
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_nulls.hpp"
 #include "engine/run/job.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "model/model_index.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -2,11 +2,11 @@
 // them and the row's cells.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
+#include "results/schema/cell_table.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include "statistics/scales/scale_figures.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 
 #include <array>

@@ -5,8 +5,8 @@
 #include "commands/spectra/sampled/sampled_input.hpp"
 #include "engine/units/derived_rows.hpp"
 #include "model/products/product.hpp"
+#include "statistics/judgement/batch_inputs.hpp"
 #include "statistics/null/sign_flip_null.hpp"
-#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 

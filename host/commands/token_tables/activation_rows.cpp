@@ -3,7 +3,9 @@
 #include "activation_rows.hpp"
 
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include <vindex/error.hpp>
 

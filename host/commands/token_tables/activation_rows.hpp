@@ -1,8 +1,8 @@
 // Owns reading rows of a dumped matrix in any order: runs of rows one after the other, as stored or
 // pooled by prompt. What a prompt's permutation or a layer larger than memory needs.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/source_watch.hpp"
 #include "model/dump.hpp"
 

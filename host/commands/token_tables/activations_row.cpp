@@ -7,6 +7,7 @@
 #include "backend/inner_products.hpp"
 #include "engine/run/job.hpp"
 #include "engine/units/row_slabs.hpp"
+#include "statistics/activations/activation_statistics.hpp"
 
 #include <cmath>
 #include <optional>

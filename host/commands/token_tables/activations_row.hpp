@@ -3,8 +3,10 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
+#include "statistics/activations/activation_nulls.hpp"
 #include "statistics/activations/activation_statistics.hpp"
+#include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>

@@ -2,7 +2,8 @@
 // other ones meanwhile; layers of one shape share what does not depend on their logits, and
 // neighbours what does.
 #pragma once
-
+#include "statistics/routing/choice_law.hpp"
+#include "statistics/routing/lift_maxima.hpp"
 #include "statistics/routing/routing_nulls.hpp"
 
 #include <bit>

@@ -8,6 +8,7 @@
 #include "engine/run/job.hpp"
 #include "engine/units/row_slabs.hpp"
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 // eigenvalues.
 #include "token_covariance.hpp"
 
-#include "cpu/symmetric_eigenvalues.hpp"
-#include "decode/encoding.hpp"
+#include "cpu/tridiagonal/symmetric_eigenvalues.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "statistics/activations/activation_statistics.hpp"
 #include <vindex/error.hpp>
 

@@ -13,12 +13,12 @@
 // Why not LAPACK's sbtrd: it clears single elements by plane rotations, some n^2 of them per
 // diagonal, and each reads two rows for a handful of flop. A window of kBand^2 stays in registers
 // or in the nearest cache through both products that it needs.
-#include "simd_band_reduction.hpp"
+#include "simd_band_chase.hpp"
 
 #include "core/integers.hpp"
-#include "core/negligible.hpp"
+#include "core/constants.hpp"
 #include "core/process/stop.hpp"
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -14,10 +14,10 @@
 // condition below eps^-1/2, and panels of a Gram matrix may be dependent.
 #pragma once
 
-#include "simd_band_reduction.hpp"
+#include "band_storage.hpp"
 
-#include "core/negligible.hpp"
-#include "cpu/simd_lanes.hpp"
+#include "core/constants.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -13,6 +13,7 @@
 // trailing matrix for every column, and are bound by memory however many cores wait.
 #include "simd_band_reduction.hpp"
 
+#include "band_storage.hpp"
 #include "simd_band_panel.hpp"
 #include "simd_block_product.hpp"
 

@@ -1,35 +1,17 @@
 // Owns the first stage of tridiagonalisation: a dense symmetric matrix to one of half bandwidth
 // kBand, by block Householder reflections, in matrix-matrix arithmetic that reads each element of
 // the trailing matrix once per kBand columns.
-//
-// Also owns the second stage of tridiagonalisation: band storage of half bandwidth kBand to a
-// tridiagonal matrix by chasing bulges, the band staying in the second-level cache.
 #pragma once
 
-#include "core/integers.hpp"
-#include "cpu/simd_level.hpp"
+#include "band_storage.hpp"
+
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstdint>
 #include <span>
 #include <stop_token>
 
 namespace vindex::cpu {
-
-/// Subdiagonals left by the first stage. The second stage costs in proportion, and so do the
-/// products of a panel with itself; half as many would read the trailing matrix twice as often.
-inline constexpr std::int64_t kBand = 16;
-/// Distance of neighbouring columns of band storage: element (i, j), 0 <= i - j < 2 kBand, is at
-/// j * kBandStride + i. The room below the band takes the bulges of the second stage.
-inline constexpr std::int64_t kBandStride = 2 * kBand;
-
-/// n rounded up to whole blocks.
-constexpr std::int64_t band_order(std::int64_t n) { return ceil_divide(n, kBand) * kBand; }
-
-/// Elements of band storage for order n, with zero columns behind for the windows of the second
-/// stage.
-constexpr std::int64_t band_elements(std::int64_t n) {
-  return (band_order(n) + 3 * kBand) * (kBandStride + 1);
-}
 
 /// Elements of workspace for reduce_to_band().
 std::int64_t band_workspace_elements(std::int64_t n);
@@ -101,17 +83,5 @@ void apply_band_factor(std::int64_t n, bool transposed, std::int64_t columns,
 void apply_band_factor(std::int64_t n, bool transposed, std::int64_t columns,
                        std::span<double> block, std::int64_t count, std::span<double> workspace,
                        SimdLevel level, const std::stop_token& stop = {});
-
-/// Reduces `band` (layout of reduce_to_band(), destroyed) to a symmetric tridiagonal matrix with
-/// the same eigenvalues.
-///
-/// Shapes    diagonal: n; off_diagonal: n, the last one zero.
-/// Accuracy  float64 also behind a float32 first stage: n sweeps pass over every row, and in
-///           float32 their errors were 2 to 4 times those of everything before, for 0.01 s less.
-/// Errors    expects() on sizes; Stopped, looked for every few sweeps.
-/// Source    Haidar, Ltaief, Dongarra 2011 (column-wise bulge chasing by reflectors), each
-///           32 x 32 window with vector instructions.
-void chase_band(std::span<double> band, std::int64_t n, std::span<double> diagonal,
-                std::span<double> off_diagonal, SimdLevel level, const std::stop_token& stop = {});
 
 }  // namespace vindex::cpu

@@ -6,9 +6,9 @@
 // text serves A and its transpose.
 #pragma once
 
-#include "simd_band_reduction.hpp"
+#include "band_storage.hpp"
 
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 
 #include <cstdint>
 

@@ -11,7 +11,7 @@
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -12,7 +12,8 @@
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Owns the register tiles of these products, one set for each level of vector instructions.
 #include "simd_few_tokens.hpp"
 
-#include "cpu/simd_lanes.hpp"
+#include "cpu/simd/simd_lanes.hpp"
 
 #include <algorithm>
 

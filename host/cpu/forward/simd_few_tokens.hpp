@@ -4,7 +4,7 @@
 
 #include "weight_chunk.hpp"
 
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstdint>
 

@@ -3,7 +3,7 @@
 #include "softmax.hpp"
 
 #include "core/lane_exp.hpp"
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <array>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include "backend/backend.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <algorithm>
 

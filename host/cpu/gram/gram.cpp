@@ -22,7 +22,7 @@ namespace {
 template <typename T>
 double norm_squared(const T* gram, std::int64_t p) {
   // Column by column, as one running sum of p^2 / 2 terms would round by more than a spectrum may
-  // miss it (statistics/spectrum/spectrum_checks.hpp). Lanes of their own: the order of additions
+  // miss it (statistics/judgement/spectrum_checks.hpp). Lanes of their own: the order of additions
   // is fixed, and no addition waits for the one before.
   constexpr std::int64_t kLanes = 8;
   double total = 0.0;

@@ -7,7 +7,7 @@
 // n p.
 #pragma once
 
-#include "cpu/cpu_tiles.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
 
 #include <cstdint>
 #include <span>
@@ -49,8 +49,5 @@ std::vector<std::int64_t> nonzero_lines(const double* gram, std::int64_t p);
 /// Packs the given lines (ascending) in place.
 void keep_lines(float* gram, std::int64_t p, std::span<const std::int64_t> lines);
 void keep_lines(double* gram, std::int64_t p, std::span<const std::int64_t> lines);
-
-/// norms[i] += the sum of squares of index i of the short side over the tile, in float64.
-void add_short_norms(const Tile& tile, bool row_slabs, double* norms);
 
 }  // namespace vindex::cpu

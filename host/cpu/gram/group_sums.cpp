@@ -5,7 +5,7 @@
 
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <algorithm>
 #include <cmath>

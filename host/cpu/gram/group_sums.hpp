@@ -3,10 +3,10 @@
 // the products changes; a group costs one pass over the matrix of sums.
 #pragma once
 
-#include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/precision.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 

@@ -2,9 +2,9 @@
 // diagonal of the Gram matrix, once more. Why it is not left to the float32 product stands in
 // gram.hpp. Squares of float32 are exact in float64, so that only the additions round, and
 // fusing them with the squares changes nothing.
-#include "gram.hpp"
+#include "short_norms.hpp"
 
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstring>
 

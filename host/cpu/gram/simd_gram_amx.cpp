@@ -1,5 +1,7 @@
 // Owns the tile product on Intel AMX: the template of tile_product.hpp with the unit's own
 // instructions, and AVX-512 for what is done with its sums.
+#include "simd_gram_amx.hpp"
+
 #include "amx_tiles.hpp"
 #include "tile_product.hpp"
 

@@ -14,10 +14,12 @@
 // single float32 sum over the long side errs by its length.
 #include "simd_gram_bf16.hpp"
 
+#include "simd_gram_pack.hpp"
 #include "tile_product.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
+#include "cpu/simd/matrix_unit.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,14 +1,10 @@
 // Owns the Gram matrix of weights whose codes are exact in bfloat16 (BF16 itself; fp8 E4M3 with
 // block scales folded in afterwards), at twice the rate of float32 arithmetic.
-//
-// Also owns the packed operand of the bfloat16 Gram kernel: panels of 16 Gram indices; in a panel,
-// one 32-bit word per pair of contracted indices and Gram index, the even one in the low half:
-//   word[panel][k / 2][i mod 16] = bf16(w(k, i)) | bf16(w(k + 1, i)) << 16
-// Missing rows and columns are zero.
 #pragma once
 
-#include "cpu/simd_level.hpp"
-#include "decode/encoding.hpp"
+#include "cpu/simd/matrix_unit.hpp"
+#include "cpu/simd/simd_level.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,36 +13,8 @@
 
 namespace vindex::cpu {
 
-struct TileOperands;
-/// The product of a matrix unit (tile_product.hpp).
-using TileProduct = void (*)(const TileOperands& operands, float* gram, std::int64_t n,
-                             const std::stop_token& stop);
-
-inline constexpr std::int64_t kPanelWidth = 16;
-/// Contracted indices packed at a time. Two panels of this depth are 64 KiB.
-inline constexpr std::int64_t kPackDepth = 1024;
-
 /// Contracted indices summed by a fresh accumulator.
 inline constexpr std::int64_t kBf16Depth = 128;
-
-/// A rectangle of codes as the packing loops see it.
-struct PackSource {
-  const std::byte* codes = nullptr;  ///< of contracted index 0, Gram index 0
-  std::int64_t row_stride_bytes = 0;
-  bool fp8 = false;  ///< E4M3 bytes, else bfloat16
-  bool contract_rows = false;
-  std::int64_t gram_size = 0;
-  std::int64_t depth = 0;   ///< contracted indices, at most kPackDepth
-  float multiplier = 1.0F;  ///< power of two applied to every code
-};
-
-/// Fills `panels`: panel p starts at word p * kPanelWidth * kPackDepth / 2.
-void pack_gram_panels(const PackSource& source, std::uint32_t* panels, SimdLevel level);
-
-/// The other layout of an operand (tile_product.hpp): `count` blocks of 16 x 16 words, each
-/// transposed, from and to 64-byte boundaries.
-void transpose_blocks(const std::uint32_t* from, std::uint32_t* to, std::int64_t count,
-                      SimdLevel level);
 
 /// True where gram_bf16() takes this matrix for this contraction: plain BF16, or F8_E4M3 with F32
 /// or BF16 scales whose block is even and at least 32 long in the contracted direction.

@@ -1,12 +1,12 @@
 // Owns packing codes into the panels that simd_gram_bf16.cpp multiplies (layout:
-// simd_gram_bf16.hpp). Two neighbours of the contracted side lie in one 32-bit word, as vdpbf16ps
+// simd_gram_pack.hpp). Two neighbours of the contracted side lie in one 32-bit word, as vdpbf16ps
 // takes them. Where stored rows are contracted that is a merge of two rows; where columns are, a
 // transpose of 16 x 16 words in registers, since reading codes a row apart would use one of every
 // 64 bytes that memory gives.
 //
 // E4M3 has 4 significant bits and exponents from -9 to 8: every value is exact in bfloat16, and one
 // multiplication by 2^120 of its bits as a float32 decodes it, subnormals included.
-#include "simd_gram_bf16.hpp"
+#include "simd_gram_pack.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include "tile_product.hpp"
 
 #include "core/integers.hpp"
-#include "cpu/cpu_tiles.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

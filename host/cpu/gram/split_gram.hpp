@@ -15,8 +15,8 @@
 // products of all parts. Source of the split: Henry, Tang, Heinecke, "Leveraging the bfloat16
 // artificial intelligence datatype for higher-precision computations" (ARITH 2019).
 #pragma once
-
-#include "simd_gram_bf16.hpp"
+#include "cpu/simd/matrix_unit.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstddef>
 #include <cstdint>

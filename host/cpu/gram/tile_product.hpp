@@ -4,7 +4,7 @@
 //
 // An operand is there in two layouts, since a unit takes the left one by rows and the right one by
 // pairs of rows. Per panel of 16 Gram indices and block of 32 contracted ones, 1 KiB each:
-//   columns  word[pair][i]   as simd_gram_bf16.hpp packs it, pair by pair
+//   columns  word[pair][i]   as simd_gram_pack.hpp packs it, pair by pair
 //   rows     word[i][pair]   the same block transposed
 // word = bf16(w(k, i)) | bf16(w(k + 1, i)) << 16, k = 2 pair. What is missing is zero, the last
 // panel of an odd number included: panels are multiplied in twos.
@@ -14,7 +14,7 @@
 // smallest on, so that only those of h times h are rounded at the size of the sum.
 #pragma once
 
-#include "simd_gram_bf16.hpp"
+#include "simd_gram_pack.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
@@ -60,11 +60,6 @@ struct TileOperands {
   std::span<const TileStretch> stretches = {};
   std::span<const PartProduct> products = {};  ///< smallest first
 };
-
-/// A TileProduct adds the product of the operands to the triangle j <= i of gram[i * n + j], and
-/// looks at `stop` before every block of rows. This one is of Intel AMX: call it only where
-/// choose_matrix_unit() says so.
-TileProduct amx_tile_product();
 
 /// The products of weights of one or two parts: all, so that nothing of them is left out.
 inline std::span<const PartProduct> part_products(int parts) {

@@ -13,6 +13,8 @@
 // slab's cut.
 #include "cpu_inner_products.hpp"
 
+#include "vector_block.hpp"
+
 #include "backend/inner_products.hpp"
 #include "blas/blas.hpp"
 #include "core/integers.hpp"

@@ -2,10 +2,12 @@
 // neither overflow nor vanish, x_k = value_k 2^e with one exponent for each vector, and sums of
 // squares of the true components. Scales are powers of two and exact; most blocks need none and are
 // left as they are.
-#include "cpu_inner_products.hpp"
+#include "vector_block.hpp"
 
 #include "core/process/parallel.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -12,8 +12,8 @@
 
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kUnit = 0x1p-24;
 /// Errors that are answered for, in rms errors of an entry: of a value that few others are mixed
-/// with (statistics/spectrum/spectrum_error.cpp), and of p that are equal.
+/// with (statistics/judgement/spectrum_error.cpp), and of p that are equal.
 constexpr double kFew = 20.0;
 double together(std::int64_t p) { return 10.0 + 4.0 * std::sqrt(static_cast<double>(p)); }
 /// Relative errors of s that `default` answers for: of the largest kFastValues, of others.

@@ -1,11 +1,11 @@
 // Owns the choice of precision for one matrix before it is paid for: how its Gram matrix is summed,
 // from what the first rows show, and how much a reduction may round, from what the Gram matrix
 // shows. Pure. A choice that proves wrong costs time and nothing else: what a route answers for is
-// computed from what it did (statistics/spectrum/spectrum_error.hpp), and judged
-// (statistics/spectrum/judgement.hpp).
+// computed from what it did (statistics/judgement/spectrum_error.hpp), and judged
+// (statistics/judgement/judgement.hpp).
 #pragma once
 
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 
 #include <cstdint>
 

@@ -1,32 +1,20 @@
-// Owns the choice of a route: shape, mode, encoding and memory in, orientation, tile sizes,
-// precision and the memory it takes out. Pure; prints nothing, allocates nothing.
+// Owns what is known of a matrix's route before it is read: orientation, tile sizes, precision and
+// the memory it takes.
 #pragma once
 
-#include "backend/backend.hpp"
-#include "cpu/gram/simd_gram_bf16.hpp"
+#include "cpu/simd/matrix_unit.hpp"
 
 #include <cstdint>
 
 namespace vindex::cpu {
 
-/// How singular values are looked for first; what follows is statistics/spectrum/judgement.hpp's to
-/// say.
+/// How singular values are looked for first; what follows is statistics/judgement/judgement.hpp's
+/// to say.
 enum class SvdRoute : std::uint8_t {
   kGram32,     ///< float32 Gram, float32 tridiagonal form, float64 eigenvalues of it
   kGram64,     ///< the same in float64
   kQr,         ///< float64 QR by row blocks and bidiagonalisation at once
   kChebyshev,  ///< float32 Gram, filtered block iteration for the top 64 and a proof of bounds
-};
-
-struct SvdPlanRequest {
-  std::int64_t rows = 0;  ///< as stored
-  std::int64_t cols = 0;
-  const decode::Encoding* encoding = nullptr;
-  MeasureOptions options = {};
-  bool in_memory = true;
-  std::uint64_t workspace_limit = 0;           ///< bytes, 0: free
-  TileProduct tiles = nullptr;                 ///< of the matrix unit, if one is to be used
-  bool bf16_by_vectors = gram_bf16_is_fast();  ///< where no unit is used
 };
 
 /// Everything is cut along the long side: tiles are short_side x chunk (or chunk x short_side)
@@ -49,11 +37,6 @@ struct SvdPlan {
   std::uint64_t min_workspace_bytes = 0;  ///< the same with nothing kept and the least slabs
   std::uint64_t library_bytes = 0;        ///< of these: packing buffers inside OpenBLAS
 };
-
-/// The plan for one matrix.
-/// Errors: UsageError E-SVD-ROUTE for an options.svd_route other than auto, library, qr and proof;
-/// OutOfMemory where even the least workspace exceeds workspace_limit.
-SvdPlan plan_svd(const SvdPlanRequest& request);
 
 /// Columns per block reflector in LAPACK's QR and back-transformation (ILAENV gives 32 for both): a
 /// workspace of this many rows or columns lets xGEQRF, xORGQR and xORMTR run blocked.

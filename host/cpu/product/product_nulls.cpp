@@ -7,12 +7,15 @@
 //
 // Why draws and no formula: the singular values of a product of noise follow no Marchenko-Pastur
 // law, and at the sizes of heads (64 to 256) limits for many factors are far off.
+#include "product_nulls.hpp"
+
+#include "product_spectrum.hpp"
+
 #include "backend/backend.hpp"
 #include "core/constants.hpp"
 #include "core/philox.hpp"
-#include "cpu/product_spectrum.hpp"
 #include "cpu/strict/strict_qr.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 // Why not form the product: an attention head's Q^T K is d x d of rank r = 128, and forming it
 // costs d^2 r where this costs d r^2; and the d - r values that are zero would come out as
 // rounding.
-#include "cpu/product_spectrum.hpp"
+#include "product_spectrum.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/steps/steps.hpp"
@@ -17,8 +17,9 @@
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
 #include "cpu/strict/strict_qr.hpp"
-#include "cpu/workspace.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "cpu/workspace/workspace.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,11 +1,13 @@
 // Owns the step by QR and a bidiagonal form (cpu_routes.hpp).
+#include "qr_route.hpp"
+
 #include "strict_qr.hpp"
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/step_result.hpp"
+#include "statistics/judgement/tail_values.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -17,7 +17,7 @@
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/process/stop.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

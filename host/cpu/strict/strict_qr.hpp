@@ -7,10 +7,9 @@
 // Costs triangular solves in place of a bidiagonalisation of the whole (half of which is bound by
 // memory), so that a square matrix with a handful of tiny values stays cheap.
 #pragma once
-
-#include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <vector>

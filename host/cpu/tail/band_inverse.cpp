@@ -10,7 +10,7 @@
 // and the search solves for dozens at once, which by blocks are products of matrices. Why Cholesky
 // and not LU or LDL^T: a factor that exists proves that the shift was large enough, and it needs no
 // pivots.
-#include "tail_steps.hpp"
+#include "band_inverse.hpp"
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"

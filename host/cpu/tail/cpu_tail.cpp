@@ -1,7 +1,7 @@
 // Owns the order of the search for lost values, G + E = 2^k Q B Q^T what the reduction left:
 //
-//   X = Q Y,  Y the eigenvectors of the smallest eigenvalues of B            (tail_steps.hpp)
-//   S, X, R = singular values of W X, X turned to them, R = W^T W X - X S^2  (tail_steps.hpp)
+//   X = Q Y,  Y the eigenvectors of the smallest eigenvalues of B            (smallest_pairs.hpp)
+//   S, X, R = singular values of W X, X transformed to them, R = W^T W X - X S^2  (tail_pass.hpp)
 //   enough?  else X <- X - (Q B Q^T)^-1 R, and another pass
 //
 // The correction: where x = v + d with v the eigenvector of W^T W that is looked for, R is (W^T W -
@@ -12,20 +12,25 @@
 // while a pass costs 4 n p flop for each lost value, of which trained matrices have a few. Why not
 // a bidiagonal route in float32: twice the arithmetic of Gram and reduction
 // (docs/decisions/spectra-and-errors.md). Why the values are exact although the vectors are only
-// good to float32 stands in cpu_routes.hpp, and the bounds of their errors in
-// statistics/spectrum/judgement.hpp.
-#include "tail_steps.hpp"
+// good to float32 stands in cpu_tail.hpp, and the bounds of their errors in
+// statistics/judgement/judgement.hpp.
+#include "cpu_tail.hpp"
+
+#include "band_inverse.hpp"
+#include "smallest_pairs.hpp"
+#include "tail_pass.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/tridiagonal/tridiagonal.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
+#include "statistics/judgement/step_result.hpp"
+#include "statistics/judgement/tail_values.hpp"
 
 #include <algorithm>
 #include <cmath>

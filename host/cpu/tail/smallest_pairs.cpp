@@ -12,7 +12,7 @@
 // have to be kept by every reduction for the few that need them. Why not LAPACK's or ARPACK's
 // Lanczos with one vector: clusters of equal small values need a block, and a block solves by
 // products of matrices.
-#include "tail_steps.hpp"
+#include "smallest_pairs.hpp"
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"

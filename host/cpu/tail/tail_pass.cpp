@@ -10,14 +10,14 @@
 //
 // Why not the eigenvalues of X^T (W^T W X), which the pass has anyway: they are squares, and those
 // of values below sqrt(eps64) of the largest in the subspace are rounding.
-#include "tail_steps.hpp"
+#include "tail_pass.hpp"
 
 #include "blas/blas.hpp"
 #include "core/integers.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/stopwatch.hpp"
 #include "cpu/top/orthonormal.hpp"
 #include "cpu/top/projection.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Owns the computed half of the proof in statistics/spectrum/spectrum_bounds.hpp. With V the Ritz
+// Owns the computed half of the proof in statistics/judgement/spectrum_bounds.hpp. With V the Ritz
 // vectors, T their values, R their residuals, G the Gram matrix in memory:
 //
 //   tau I - G + V T V^T is positive definite, by a Cholesky factorisation that succeeds (potrf)
@@ -12,14 +12,14 @@
 // eigenvalues above tau outright: a Cholesky factorisation that runs to its end has an error bound
 // that is known before it begins (Rump 2006), so that success is a proof; the signs of computed
 // pivots are none.
-#include "projection.hpp"
+#include "certificate.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // Chebyshev polynomials, Rayleigh-Ritz, repeated until the residuals are small enough.
 #pragma once
 
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <functional>

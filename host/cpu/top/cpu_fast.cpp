@@ -2,15 +2,18 @@
 // pass over the weights in float64 for Ritz values on the subspace (projection.hpp), bounds
 // (projection.hpp). The values come from that pass and not from the Gram, so that its rounding
 // only decides how good the subspace is, and enters the bounds as |G - W^T W|.
+#include "cpu_fast.hpp"
+
+#include "certificate.hpp"
 #include "chebyshev.hpp"
 #include "projection.hpp"
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_routes.hpp"
+#include "cpu/gram/form_gram.hpp"
 #include "cpu/gram/gram.hpp"
-#include "cpu/stopwatch.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "cpu/workspace/stopwatch.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
+#include "statistics/judgement/step_result.hpp"
 
 #include <algorithm>
 #include <cmath>

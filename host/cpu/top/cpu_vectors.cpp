@@ -5,14 +5,16 @@
 //
 // The vectors of one side are V, those of the other W V / s: W V is at hand from the pass, and so
 // the pair is exact in one direction and its residual says what is missing in the other.
+#include "cpu_vectors.hpp"
+
 #include "chebyshev.hpp"
 #include "projection.hpp"
 
 #include "backend/backend.hpp"
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
-#include "cpu/cpu_routes.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/gram/form_gram.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include "statistics/spectrum/singular_triplets.hpp"
 #include <vindex/error.hpp>
 

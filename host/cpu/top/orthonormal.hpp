@@ -1,7 +1,7 @@
 // Owns what subspace methods do with their bases: make them orthonormal, turn them.
 #pragma once
 
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <algorithm>
 #include <cstdint>

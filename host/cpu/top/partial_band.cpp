@@ -7,8 +7,9 @@
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
+#include "cpu/band/simd_band_chase.hpp"
 #include "cpu/tridiagonal/simd_bisection.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -17,8 +17,8 @@
 #pragma once
 
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
-#include "cpu/workspace.hpp"
-#include "statistics/spectrum/spectrum_bounds.hpp"
+#include "cpu/workspace/workspace.hpp"
+#include "statistics/judgement/spectrum_bounds.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -13,7 +13,7 @@
 #include "blas/steps/steps.hpp"
 #include "core/integers.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/stopwatch.hpp"
+#include "cpu/workspace/stopwatch.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,18 +2,14 @@
 // pairs of W^T W (short side) within a given subspace, their residual vectors, and on request the
 // left vectors. Errors of a float32 Gram do not enter.
 //
-// Also owns the matrices of the certified bounds of `fast` mode on the CPU: one Cholesky
-// factorisation, and small eigenvalue problems. The proof stands in
-// statistics/spectrum/spectrum_bounds.hpp.
-//
 // Also owns the pass that multiplies the weights and their transpose with the columns of a basis,
 // in float64 and piece by piece.
 #pragma once
 
 #include "backend/backend.hpp"
-#include "cpu/cpu_tiles.hpp"
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -56,19 +52,5 @@ Projection project(TileReader& reader, const SvdPlan& plan, const TileChange& ch
 /// The first `count` columns of length p as doubles.
 WorkArray<double> widened(const float* columns, std::int64_t p, std::int64_t count,
                           Workspace& workspace);
-
-/// Bound of |G - W^T W|_2 for a Gram summed in float32 over `length` products at a time and then
-/// over the chunks: (length + chunks + 4) 2^-24 |W|_F^2. The 4 covers scales folded in afterwards.
-double gram32_error_bound(std::int64_t long_side, std::int64_t length, double sum_squares);
-
-/// Bytes that prove_bounds() takes.
-std::uint64_t certificate_bytes(std::int64_t p, std::int64_t count);
-
-/// Bounds by the argument there; values NaN where nothing could be proved. `gram` (upper triangle)
-/// and `next_value` (estimate of the largest eigenvalue beyond `projection`) are in the scale of
-/// the Gram, which is 2^(2 scale_exponent) times that of the weights; `gram_error` likewise.
-SpectrumBounds prove_bounds(const float* gram, const Projection& projection, double next_value,
-                            double gram_error, double sum_squares, std::int64_t long_side,
-                            Workspace& workspace);
 
 }  // namespace vindex::cpu

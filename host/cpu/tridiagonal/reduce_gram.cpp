@@ -4,7 +4,7 @@
 
 #include "tridiagonal.hpp"
 
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,11 @@
 // Owns the step from a Gram matrix to its tridiagonal form, and what is known of its rounding.
 #pragma once
 
+#include "reduced_gram.hpp"
+
 #include "cpu/plan/svd_plan.hpp"
-#include "cpu/tail/reduced_gram.hpp"
 #include "cpu/tridiagonal/simd_tridiagonal.hpp"
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 #include <span>

@@ -15,6 +15,7 @@
 #include "simd_bisection.hpp"
 
 #include "simd_bracketed_root.hpp"
+#include "simd_sturm.hpp"
 
 #include "core/constants.hpp"
 #include "core/integers.hpp"

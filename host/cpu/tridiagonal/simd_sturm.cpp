@@ -10,7 +10,7 @@
 // minor is the determinant, which interpolation wants. Rescaling is what quotients avoid, and costs
 // a sixteenth of the work here. No multiplication is fused with a subtraction, in any variant, so
 // that all of them give the same bits.
-#include "simd_bisection.hpp"
+#include "simd_sturm.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,6 +4,8 @@
 // exact. Why two stages stands in band/simd_band_reduction.cpp.
 #include "simd_tridiagonal.hpp"
 
+#include "cpu/band/band_storage.hpp"
+#include "cpu/band/simd_band_chase.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include <vindex/error.hpp>
 

@@ -1,8 +1,8 @@
 // Owns the tridiagonalisation of a symmetric matrix, values only: dense to band to tridiagonal.
 #pragma once
-
+#include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
-#include "cpu/simd_level.hpp"
+#include "cpu/simd/simd_level.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
 // Owns the eigenvalues of a dense symmetric matrix for other layers (measure's and run's small
 // problems), by the same reduction and bisection as those of a Gram matrix: a second solver would
 // be a second error bound to keep.
-#include "cpu/symmetric_eigenvalues.hpp"
+#include "symmetric_eigenvalues.hpp"
 
 #include "tridiagonal.hpp"
 
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 #include <vindex/error.hpp>
 
 namespace vindex::cpu {

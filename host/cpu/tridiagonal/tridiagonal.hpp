@@ -3,7 +3,7 @@
 // gains 10 to 60 times in accuracy.
 #pragma once
 
-#include "cpu/workspace.hpp"
+#include "cpu/workspace/workspace.hpp"
 
 #include <cstdint>
 

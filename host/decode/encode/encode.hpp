@@ -11,8 +11,8 @@
 //                    quantize_row_*_ref (host/decode/encode/encode_blocks.cpp); ggml's codes are
 //                    for the unrounded scale, so some of ours are others, each nearer to its weight
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <cstdint>
 #include <optional>

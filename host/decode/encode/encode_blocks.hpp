@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/portable.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <cstdint>
 

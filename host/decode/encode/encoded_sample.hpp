@@ -4,7 +4,9 @@
 #pragma once
 
 #include "core/integers.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "decode/encoding_table.hpp"
 
 #include <algorithm>

@@ -10,8 +10,7 @@
 // scale, where that is nearer), unless the nearest of its old codes are nearer. No block is ever
 // farther from the new weights than if it had been left alone.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 
 #include <cstddef>
 #include <cstdint>

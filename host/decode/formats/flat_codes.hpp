@@ -18,7 +18,7 @@
 //            products by the scale, AutoBitLinear multiplies them).
 #pragma once
 
-#include "decode/decode_view.hpp"
+#include "decode_view.hpp"
 
 namespace vindex::decode {
 

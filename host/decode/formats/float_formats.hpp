@@ -16,7 +16,7 @@
 #pragma once
 
 #include "core/portable.hpp"
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -15,10 +15,8 @@
 // weight = block's weight (exact) * factor, one rounding. Source: llama.cpp conversion (NVFP4
 // tensors), src/llama-model.cpp (the `.scale` tensors).
 #pragma once
-
+#include "decode_view.hpp"
 #include "scaled_formats.hpp"
-
-#include "decode/decode_view.hpp"
 
 namespace vindex::decode {
 

@@ -16,6 +16,7 @@
 //                mlx/ops.cpp (affine_dequantize).
 #pragma once
 
+#include "decode_view.hpp"
 #include "scaled_formats.hpp"
 
 namespace vindex::decode {

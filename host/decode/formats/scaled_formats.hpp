@@ -12,7 +12,7 @@
 //                backends/default/ops.py (int8_vectorwise_dequant).
 #pragma once
 
-#include "decode/decode_view.hpp"
+#include "decode_view.hpp"
 
 namespace vindex::decode {
 

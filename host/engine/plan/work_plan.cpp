@@ -1,9 +1,10 @@
 // Owns forming units: which rows fit one call together, held whole or streamed, in what order.
 #include "work_plan.hpp"
 
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/placement.hpp"
+#include "input/bulk/read_extent.hpp"
+#include "statistics/judgement/first_step.hpp"
 #include "statistics/null/sign_flip_null.hpp"
-#include "statistics/spectrum/judgement.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,8 +1,7 @@
 // Owns noticing that reads are under way and none ends: a hanging network file system, a server
 // that sends nothing. Says so once, and once more when it is over. Pure but for what it remembers.
 #pragma once
-
-#include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_statistics.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -6,7 +6,8 @@
 #include "backend/derived_input.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include "model/importance/importance_matrix.hpp"
 #include <vindex/error.hpp>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "cpu/product_spectrum.hpp"
+#include "cpu/product/product_spectrum.hpp"
 #include "engine/units/source_watch.hpp"
 #include "model/model_index.hpp"
 #include "model/products/product.hpp"

@@ -7,6 +7,7 @@
 #include "engine/plan/memory_budget.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/read_extent.hpp"
 
 #include <condition_variable>
 #include <cstddef>

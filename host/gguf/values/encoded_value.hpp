@@ -1,7 +1,6 @@
 // Owns the value of a key as a little-endian file of version 3 stores it: from any container, and
 // what an array holds.
 #pragma once
-
 #include "gguf/header.hpp"
 
 #include <cstddef>

@@ -2,7 +2,6 @@
 // container they lie in, read piece by piece; their digest, their text, and where two arrays first
 // differ.
 #pragma once
-
 #include "gguf/header.hpp"
 
 #include <cstddef>

@@ -3,13 +3,16 @@
 
 #include "bulk_request.hpp"
 #include "direct_files.hpp"
+#include "read_calls.hpp"
+#include "read_extent.hpp"
+#include "read_statistics.hpp"
 #include "read_tally.hpp"
 #include "ring_lane.hpp"
 #include "source_lane.hpp"
 #include "way_trial.hpp"
 
 #include "core/integers.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include "input/local/positional_read.hpp"
 #include <vindex/error.hpp>
 
@@ -147,10 +150,10 @@ class BulkReader::State {
   }
 
   const std::string& engine() {
-    const std::string trouble = ring_ == nullptr ? std::string() : ring_->trouble();
-    if (const std::lock_guard lock(mutex_); !trouble.empty() && !reported_trouble_) {
-      engine_ += ", given up for threads: " + trouble;
-      reported_trouble_ = true;
+    const std::string error = ring_ == nullptr ? std::string() : ring_->error();
+    if (const std::lock_guard lock(mutex_); !error.empty() && !reported_error_) {
+      engine_ += ", given up for threads: " + error;
+      reported_error_ = true;
     }
     return engine_;
   }
@@ -358,7 +361,7 @@ class BulkReader::State {
   ReadPath path_;
   ReadCalls* calls_;
   std::string engine_;
-  bool reported_trouble_ = false;
+  bool reported_error_ = false;
   std::unique_ptr<RingLane> ring_;
   std::mutex mutex_;
   std::condition_variable changed_;

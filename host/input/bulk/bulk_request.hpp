@@ -2,7 +2,7 @@
 // them.
 #pragma once
 
-#include "bulk_reader.hpp"
+#include "read_extent.hpp"
 
 #include <vindex/error.hpp>
 
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -29,7 +30,8 @@ inline std::uint64_t aligned_up(std::uint64_t offset) {
 /// One submit(): counts its requests down and keeps the first error.
 class Job {
  public:
-  Job(std::size_t requests, BulkReader::Done done) : left_(requests), done_(std::move(done)) {}
+  Job(std::size_t requests, std::function<void(std::exception_ptr)> done)
+      : left_(requests), done_(std::move(done)) {}
   void finish(std::exception_ptr error) {
     if (error != nullptr) {
       const std::lock_guard lock(mutex_);
@@ -46,7 +48,7 @@ class Job {
   std::atomic<std::size_t> left_;
   std::mutex mutex_;
   std::exception_ptr error_;
-  BulkReader::Done done_;
+  std::function<void(std::exception_ptr)> done_;
 };
 
 /// What a job hears of requests that were not begun.

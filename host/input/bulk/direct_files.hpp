@@ -2,7 +2,9 @@
 // out of use as soon as the file system refuses.
 #pragma once
 
-#include "bulk_reader.hpp"
+#include "read_calls.hpp"
+
+#include "core/files/byte_source.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,12 +1,8 @@
-// Owns the places where ranges of files go in memory so that direct reads land in place, and what
-// to say of a read.
-#include "bulk_reader.hpp"
+// Owns the places where ranges of files go in memory so that direct reads land in place.
+#include "placement.hpp"
 
 #include "core/integers.hpp"
-#include "core/text/size_text.hpp"
 #include <vindex/error.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -25,14 +21,14 @@ Placement place_ranges(std::span<const ByteRange> ranges, std::uint64_t largest_
   });
   Placement out;
   out.at.resize(ranges.size());
-  const auto room_behind = [&](const Placement::Piece& piece) {
+  const auto room_behind = [&](const Placement::MergedRange& piece) {
     return ceil_divide(piece.at + piece.range.bytes, kDirectAlignment) * kDirectAlignment;
   };
   for (const std::size_t i : order) {
     const ByteRange& range = ranges[i];
     expects(range.offset + range.bytes >= range.offset, "a range within the address space");
     if (!out.pieces.empty()) {
-      Placement::Piece& last = out.pieces.back();
+      Placement::MergedRange& last = out.pieces.back();
       const std::uint64_t end = last.range.offset + last.range.bytes;
       if (last.range.source == range.source &&
           (range.offset <= end || range.offset - end <= largest_gap)) {
@@ -46,32 +42,6 @@ Placement place_ranges(std::span<const ByteRange> ranges, std::uint64_t largest_
     out.at[i] = out.pieces.back().at;
   }
   out.bytes = out.pieces.empty() ? 0 : room_behind(out.pieces.back());
-  return out;
-}
-
-std::string reading_text(const ReadStatistics& s, const std::string& engine) {
-  std::string out = "read " + data_text(s.bytes());
-  if (s.busy_seconds > 0.0) {
-    out += fmt::format(" at {}/s", data_text(static_cast<double>(s.bytes()) / s.busy_seconds));
-  }
-  const auto part = [&](std::uint64_t bytes, const std::string& way) {
-    if (bytes > 0) {
-      out += fmt::format(", {} {}", data_text(bytes), way);
-    }
-  };
-  part(s.direct_bytes, fmt::format("straight from the storage ({})", engine));
-  part(s.cached_bytes, "from the system's file cache");
-  part(s.buffered_bytes, "from the storage through the file cache");
-  part(s.other_bytes, "from other sources");
-  if (s.prefers_buffered) {
-    out +=
-        fmt::format("; through the file cache by choice: a request came at {}/s, directly at {}/s",
-                    data_text(s.buffered_rate), data_text(s.direct_rate));
-  }
-  if (!s.refused.empty()) {
-    out += fmt::format("; direct reads refused for {} file{}, first {}", s.refused.size(),
-                       s.refused.size() == 1 ? "" : "s", s.refused.front());
-  }
   return out;
 }
 

@@ -2,7 +2,7 @@
 // one read was under way.
 #pragma once
 
-#include "bulk_reader.hpp"
+#include "read_statistics.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Owns the thread that awaits completions, and giving up on a ring.
 #include "ring_lane.hpp"
 
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include <vindex/error.hpp>
 
 #include <chrono>
@@ -68,9 +68,9 @@ bool RingLane::begin(Request& request, int descriptor) {
   return true;
 }
 
-std::string RingLane::trouble() const {
+std::string RingLane::error() const {
   const std::lock_guard lock(mutex_);
-  return trouble_;
+  return error_;
 }
 
 Request RingLane::take_back(std::uint32_t place) {
@@ -85,7 +85,7 @@ Request RingLane::take_back(std::uint32_t place) {
 void RingLane::give_up(const SystemError& error) {
   const std::lock_guard lock(mutex_);
   if (!failed_.exchange(true)) {
-    trouble_ = error.what();
+    error_ = error.what();
   }
 }
 

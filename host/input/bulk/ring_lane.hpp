@@ -36,7 +36,7 @@ class RingLane {
   /// ring failed, now or before: `request` is as it was and is to be read by other means.
   bool begin(Request& request, int descriptor);
   /// Why the ring was given up, or nothing.
-  std::string trouble() const;
+  std::string error() const;
 
  private:
   RingLane(std::unique_ptr<IoRing> ring, std::uint32_t depth, Landed landed);
@@ -56,7 +56,7 @@ class RingLane {
   std::vector<std::uint32_t> free_places_;
   std::size_t in_flight_ = 0;  ///< begun and not yet awaited
   bool no_more_ = false;
-  std::string trouble_;
+  std::string error_;
   std::vector<std::jthread> reaper_;
 };
 

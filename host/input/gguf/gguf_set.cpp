@@ -1,5 +1,7 @@
 // Owns opening one file or a set, names of splits, and checks across members.
-#include "gguf_open.hpp"
+#include "gguf_set.hpp"
+
+#include "split_metadata.hpp"
 
 #include "core/text/text_parts.hpp"
 #include "gguf/read_header.hpp"

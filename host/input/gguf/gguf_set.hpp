@@ -1,8 +1,7 @@
-// Owns the files of a GGUF model as they lie: one file, or every split of its set in order, each
-// with its own header. For those who take files apart or write them again; who wants a model's
-// tensors takes open_model().
+// Owns GGUF models as they lie: one file, or the splits of a set, which name each other and tell of
+// one model; put together as a model, or every file with its own header, for those who take files
+// apart or write them again. Who wants a model's tensors takes open_model().
 #pragma once
-
 #include "gguf/header.hpp"
 #include "input/model_files.hpp"
 #include "input/model_store.hpp"
@@ -38,5 +37,15 @@ std::optional<SplitName> parse_split_name(const std::string& file_name);
 /// models, adapters, importance matrices. Errors: those of open_model(), FormatError E-GGUF-MAGIC
 /// for another container.
 std::vector<GgufFile> open_gguf_set(ModelStore& store, std::vector<Warning>& warnings);
+
+/// Adds the model that the opened member `shard` of `store` belongs to. Errors: FormatError
+/// E-SPLIT-* for sets that are incomplete, doubled, mixed or misnumbered, E-GGUF-KIND for files
+/// that hold no model (an adapter is one where `options` ask for it).
+void open_gguf_model(ModelStore& store, Shard shard, const OpenOptions& options, ModelFiles& model);
+
+/// Opens the GGUF model of a folder. Errors: those of open_gguf_model(); FormatError
+/// E-FOLDER-SEVERAL listing the models where there is more than one.
+void open_gguf_folder(ModelStore& store, const std::vector<std::string>& files,
+                      const OpenOptions& options, ModelFiles& model);
 
 }  // namespace vindex::input

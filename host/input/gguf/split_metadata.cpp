@@ -1,5 +1,5 @@
-// Owns comparing the keys of members, and which keys may differ.
-#include "gguf_open.hpp"
+// Owns the keys in which files of a set may differ, and the refusal of every other difference.
+#include "split_metadata.hpp"
 
 #include "core/files/byte_source.hpp"
 #include "core/text/name_index.hpp"

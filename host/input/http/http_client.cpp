@@ -4,9 +4,9 @@
 
 #include "curl_library.hpp"
 
-#include "core/process/stoppable_wait.hpp"
-#include "input/stores/address_names.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "core/process/stop.hpp"
+#include "input/remote/address_names.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

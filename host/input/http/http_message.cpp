@@ -3,7 +3,7 @@
 
 #include "core/text/secrets.hpp"
 #include "core/text/text_parts.hpp"
-#include "input/stores/address_names.hpp"
+#include "input/remote/address_names.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -1,10 +1,11 @@
 // Owns https:// and http:// as a store: one file at an address, and those beside it by their names.
 // No server lists a folder in a way that others share, so what lies there is asked for one by one.
+#include "https_store.hpp"
+
 #include "http_source.hpp"
 
 #include "input/model_store.hpp"
-#include "input/stores/remote_address.hpp"
-#include "input/stores/store_schemes.hpp"
+#include "input/remote/remote_address.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

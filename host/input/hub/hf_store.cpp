@@ -1,17 +1,19 @@
 // Owns hf:// as a store: one repository of the Hugging Face Hub at one commit. One request lists
 // it; files that the shared cache has are read there, which is never written.
+#include "hf_store.hpp"
+
 #include "hub_environment.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/files/small_file.hpp"
 #include "core/json/json.hpp"
+#include "input/forwarding_store.hpp"
 #include "input/http/http_source.hpp"
+#include "input/local/local_store.hpp"
 #include "input/model_store.hpp"
-#include "input/stores/remote_address.hpp"
-#include "input/stores/remote_environment.hpp"
-#include "input/stores/store_decorators.hpp"
-#include "input/stores/store_schemes.hpp"
+#include "input/remote/remote_address.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "hub_environment.hpp"
 
 #include "input/http/http_message.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

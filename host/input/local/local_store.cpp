@@ -1,12 +1,15 @@
 // A local folder as a store: which of its members may be opened. They may be links; in a Hugging
 // Face cache they lead to its blobs, elsewhere it is worth a word. And the addresses file://.
+#include "local_store.hpp"
+
+#include "file_source.hpp"
+
 #include "core/digest.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/files/reading_bounds.hpp"
 #include "core/text/secrets.hpp"
 #include "input/model_store.hpp"
 #include "input/shard_list.hpp"
-#include "input/stores/store_schemes.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

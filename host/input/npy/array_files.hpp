@@ -1,7 +1,6 @@
 // Owns a folder or file of arrays (.npy, .safetensors) as ModelFiles: every array of every file is
 // a StoredTensor. A .npy file names its array by its own name: `hidden.3.npy` holds "hidden.3".
 #pragma once
-
 #include "input/model_files.hpp"
 
 #include <string>

@@ -5,6 +5,7 @@
 #include "core/files/byte_source.hpp"
 #include "core/integers.hpp"
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

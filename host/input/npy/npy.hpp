@@ -6,7 +6,7 @@
 // that knows these three keys and no other Python. Source: numpy/lib/format.py, "Format Version".
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "input/local/file_source.hpp"
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 
 #include "core/text/text_parts.hpp"
 #include "input/http/http_message.hpp"
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

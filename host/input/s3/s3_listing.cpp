@@ -3,7 +3,7 @@
 #include "s3_listing.hpp"
 
 #include "core/text/text_parts.hpp"
-#include "input/stores/remote_address.hpp"
+#include "input/remote/remote_address.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

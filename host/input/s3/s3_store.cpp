@@ -1,13 +1,14 @@
 // Owns s3:// as a store: what lies below one prefix of a bucket, in Amazon S3 and in what speaks as
 // it does. Pages of ListObjectsV2 list it once; objects are read by ranges, each request signed.
+#include "s3_store.hpp"
+
 #include "aws_signature.hpp"
 #include "s3_environment.hpp"
 #include "s3_listing.hpp"
 
 #include "input/http/http_source.hpp"
 #include "input/model_store.hpp"
-#include "input/stores/remote_address.hpp"
-#include "input/stores/store_schemes.hpp"
+#include "input/remote/remote_address.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 // Source: huggingface/safetensors, README "Format" and safetensors/src/tensor.rs.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "input/local/file_source.hpp"
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Owns parsing that document, with names of files stored once.
-#include "safetensors_model.hpp"
+// Owns parsing an index, with names of files stored once.
+#include "safetensors_index.hpp"
 
 #include "core/json/json_scanner.hpp"
 #include "input/local/file_kind.hpp"

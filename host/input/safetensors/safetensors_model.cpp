@@ -2,6 +2,7 @@
 #include "safetensors_model.hpp"
 
 #include "safetensors.hpp"
+#include "safetensors_index.hpp"
 
 #include "core/files/byte_source.hpp"
 #include "input/header_window.hpp"

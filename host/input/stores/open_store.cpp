@@ -2,13 +2,15 @@
 // folder.
 #include "open_store.hpp"
 
-#include "remote_address.hpp"
-#include "store_schemes.hpp"
-
 #include "core/files/reading_bounds.hpp"
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include "input/http/http_source.hpp"
+#include "input/http/https_store.hpp"
+#include "input/hub/hf_store.hpp"
+#include "input/local/local_store.hpp"
 #include "input/model_store.hpp"
+#include "input/remote/remote_address.hpp"
+#include "input/s3/s3_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

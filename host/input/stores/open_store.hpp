@@ -2,8 +2,8 @@
 // activations, every array and tokenizer is named by an address: a local path, or SCHEME://... .
 // A scheme is one source file and one line of the list in open_store.cpp.
 #pragma once
-
-#include "store_decorators.hpp"
+#include "prefetching_store.hpp"
+#include "retrying_store.hpp"
 
 #include "input/model_store.hpp"
 

@@ -1,7 +1,8 @@
 // Owns a store that reads the beginning of each file at once, so that a header costs one request.
-#include "store_decorators.hpp"
+#include "prefetching_store.hpp"
 
 #include "core/integers.hpp"
+#include "input/forwarding_store.hpp"
 #include "input/local/positional_read.hpp"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // Owns a store that repeats what failed for a passing reason, with growing delays.
-#include "store_decorators.hpp"
+#include "retrying_store.hpp"
 
 #include "core/philox.hpp"
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
+#include "input/forwarding_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

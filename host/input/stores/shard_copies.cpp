@@ -2,12 +2,12 @@
 #include "shard_copies.hpp"
 
 #include "shard_copy.hpp"
-#include "store_decorators.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/text/size_text.hpp"
+#include "input/forwarding_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ class KeptSource final : public ForwardingSource {
         copies_->settle(room, copy->add(request.offset, request.into));
       }
     }
-    copies_->note_trouble(copy->trouble());
+    copies_->note_error(copy->error());
   }
 
   void results_are_stored() override {
@@ -90,7 +90,7 @@ class KeptSource final : public ForwardingSource {
       const std::uint64_t bytes = copy->file_bytes();
       copy->remove();
       copies_->freed(bytes);
-      copies_->note_trouble(copy->trouble());
+      copies_->note_error(copy->error());
       const std::lock_guard lock(mutex_);
       copy_ = nullptr;
       subject_.clear();
@@ -186,10 +186,10 @@ void ShardCopies::reused(std::uint64_t bytes) {
   statistics_.reused_bytes += bytes;
 }
 
-void ShardCopies::note_trouble(std::string trouble) {
-  if (!trouble.empty()) {
+void ShardCopies::note_error(std::string error) {
+  if (!error.empty()) {
     const std::lock_guard lock(mutex_);
-    statistics_.trouble = std::move(trouble);
+    statistics_.error = std::move(error);
   }
 }
 
@@ -206,7 +206,7 @@ std::string copies_text(const ShardCopies& copies) {
   if (s.refused_bytes > 0) {
     out += fmt::format("; {} not kept, --disk-budget was used up", data_text(s.refused_bytes));
   }
-  return s.trouble.empty() ? out : out + "; " + s.trouble;
+  return s.error.empty() ? out : out + "; " + s.error;
 }
 
 }  // namespace vindex::input

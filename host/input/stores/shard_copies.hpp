@@ -30,7 +30,7 @@ class ShardCopies {
     std::uint64_t reused_bytes = 0;   ///< read from copies instead of fetched
     std::uint64_t refused_bytes = 0;  ///< not kept: the budget was used up
     std::uint64_t most_bytes = 0;     ///< on the disk at a time
-    std::string trouble;              ///< the last of a copy, one line; empty: none
+    std::string error;                ///< the last of a copy, one line; empty: none
   };
   Statistics statistics() const;
   const std::string& folder() const { return folder_; }
@@ -44,7 +44,7 @@ class ShardCopies {
   /// `bytes` are gone from the disk.
   void freed(std::uint64_t bytes);
   void reused(std::uint64_t bytes);
-  void note_trouble(std::string trouble);
+  void note_error(std::string error);
 
  private:
   const std::string folder_;

@@ -92,8 +92,8 @@ void ShardCopy::close_file() {
 }
 
 void ShardCopy::give_up(const std::string& why, int error) {
-  trouble_ = fmt::format("{}: {}{}{}", printable(path_), why, error == 0 ? "" : ": ",
-                         error == 0 ? "" : std::strerror(error));
+  error_ = fmt::format("{}: {}{}{}", printable(path_), why, error == 0 ? "" : ": ",
+                       error == 0 ? "" : std::strerror(error));
 }
 
 void ShardCopy::open(const std::string& heading) {
@@ -272,9 +272,9 @@ void ShardCopy::remove() {
   }
 }
 
-std::string ShardCopy::trouble() const {
+std::string ShardCopy::error() const {
   const std::lock_guard lock(mutex_);
-  return trouble_;
+  return error_;
 }
 
 }  // namespace vindex::input

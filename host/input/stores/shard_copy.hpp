@@ -21,11 +21,11 @@
 namespace vindex::input {
 
 /// Thread-safe. Never throws for a disk that fails: it is a copy, the range is fetched again, and
-/// trouble() says so.
+/// error() says so.
 class ShardCopy {
  public:
   /// Of the file described by `subject` (one line), at `path`; what lies there of an earlier
-  /// process is continued, unless another one is using it: trouble() says so and nothing is kept.
+  /// process is continued, unless another one is using it: error() says so and nothing is kept.
   ShardCopy(std::string path, const std::string& subject);
   ~ShardCopy();
   ShardCopy(const ShardCopy&) = delete;
@@ -42,7 +42,7 @@ class ShardCopy {
   /// Removes the file; nothing is kept from here on.
   void remove();
   /// Why nothing, or less, is kept; one line, empty where all is well.
-  std::string trouble() const;
+  std::string error() const;
 
  private:
   struct Record {
@@ -66,7 +66,7 @@ class ShardCopy {
   int descriptor_ = -1;
   std::uint64_t end_ = 0;
   Records records_;
-  std::string trouble_;
+  std::string error_;
 };
 
 }  // namespace vindex::input

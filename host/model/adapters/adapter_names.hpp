@@ -1,7 +1,6 @@
 // Owns what the names of tensors in LoRA adapters say, in the words of each tool that writes them:
 // factors, and whole tensors beside them.
 #pragma once
-
 #include "input/model_files.hpp"
 
 #include <cstdint>

@@ -13,6 +13,8 @@
 #include "adapter_config.hpp"
 #include "adapter_names.hpp"
 
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include "model/products/find_products.hpp"
 #include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>

@@ -3,7 +3,6 @@
 // tensors' shapes have confirmed it. But for keys whose value decides what is computed
 // (StrictKeys): of the first that is there, a value of another type is refused by its name.
 #pragma once
-
 #include "input/model_files.hpp"
 #include <vindex/error.hpp>
 

@@ -5,6 +5,7 @@
 #include "core/files/byte_source.hpp"
 #include "core/integers.hpp"
 #include "gguf/header.hpp"
+#include "gguf/read_header.hpp"
 #include "input/stores/open_store.hpp"
 #include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>

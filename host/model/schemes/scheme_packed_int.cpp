@@ -4,6 +4,7 @@
 // that the shapes allow.
 #include "weight.hpp"
 
+#include "decode/encoding_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

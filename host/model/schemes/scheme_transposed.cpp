@@ -3,6 +3,7 @@
 // that differ are refused by the name that the configuration gives them.
 #include "weight.hpp"
 
+#include "decode/encoding_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -6,7 +6,6 @@
 // names of tensors that only such a scheme has: what they hold (code books, rotated or reordered
 // codes) must not pass for a weight. docs/models/families.md lists the schemes.
 #pragma once
-
 #include "input/model_files.hpp"
 #include "model/config/model_config.hpp"
 #include "model/logical_tensor.hpp"

@@ -3,6 +3,7 @@
 
 #include "core/text/nearest_name.hpp"
 #include "core/text/text_parts.hpp"
+#include "decode/encoding_table.hpp"
 #include "model/families/tensor_name.hpp"
 #include <vindex/error.hpp>
 

@@ -3,7 +3,6 @@
 // used here although transformers has no use for them. docs/models/trace-families.md has the same
 // lists, with their sources.
 #pragma once
-
 #include "input/model_files.hpp"
 #include "model/families/tensor_name.hpp"
 #include <vindex/error.hpp>

@@ -3,7 +3,6 @@
 // vocabulary, with the factor by which an architecture multiplies rows of its embedding before the
 // first layer.
 #pragma once
-
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
 #include "model/selection/selection.hpp"

@@ -3,7 +3,6 @@
 // tokenizers: BPE, Unigram, WordPiece, WordLevel; added_tokens). Nothing is tokenised here: an
 // entry is found by its text or it is not.
 #pragma once
-
 #include "input/model_files.hpp"
 
 #include <cstddef>

@@ -4,8 +4,8 @@
 
 #include "recipe.hpp"
 
-#include "gguf/key_section.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "gguf/writing/key_section.hpp"
+#include "organ/source/gguf_source.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,12 @@
 // Owns reading manifest.json: tensors, files and keys, with every path kept inside the folder.
+#include "manifest_read.hpp"
+
 #include "json_node.hpp"
-#include "manifest.hpp"
+#include "manifest_keys.hpp"
 
 #include "core/files/path_kind.hpp"
 #include "core/json/json_scanner.hpp"
+#include "gguf/read_header.hpp"
 #include "input/model_folder.hpp"
 #include "input/stores/open_store.hpp"
 #include <vindex/error.hpp>

@@ -4,7 +4,7 @@
 #include "core/integers.hpp"
 #include "gguf/header.hpp"
 #include "gguf/limits.hpp"
-#include "gguf/values/refused_types.hpp"
+#include "gguf/refused_types.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -276,6 +276,18 @@ bool LintSink::counts(std::uint64_t tensors, std::uint64_t keys,
 }
 
 }  // namespace
+
+const LintKey* LintFile::key(std::string_view name) const {
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [name](const LintKey& key) { return key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::optional<std::uint64_t> LintFile::number(std::string_view name) const {
+  const LintKey* found = key(name);
+  return found != nullptr && gguf::is_integer(found->type) ? std::optional(found->bits)
+                                                           : std::nullopt;
+}
 
 std::string of_tensor(const gguf::WalkedTensor& tensor) {
   return fmt::format("tensor \"{}\"", excerpt(tensor.name));

@@ -1,7 +1,7 @@
 // Owns finding the columns that a file has, and the summary of a kind that declares none.
 #include "cell_columns.hpp"
 
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 
 namespace vindex::report {
 
@@ -9,7 +9,7 @@ std::vector<PresentCell> present_cells(const results::ResultsView& view) {
   std::vector<PresentCell> cells;
   std::size_t place = 0;
   for (const results::CellColumn& cell : results::schema_of(view.schema).cells->cells) {
-    const std::size_t count = results::cell_count(cell, view.chosen);
+    const std::size_t count = results::cell_count(cell, view.scale_length);
     if (count > 0 && results::is_present(cell, view.optional_columns)) {
       cells.push_back({.name = std::string(cell.name),
                        .place = place,

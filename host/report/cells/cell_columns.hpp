@@ -2,7 +2,7 @@
 // kind says of them.
 #pragma once
 
-#include "results/reading/summary.hpp"
+#include "results/view/summary.hpp"
 
 #include <cstddef>
 #include <string>

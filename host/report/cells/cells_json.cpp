@@ -2,7 +2,7 @@
 #include "cells_json.hpp"
 
 #include "core/json/json_document.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ Json row_json(const results::ResultsView& view, const std::vector<PresentCell>& 
 }  // namespace
 
 std::string cells_json(const results::ResultsView& view, const TopRows& top) {
-  Json out = {{"schema", fmt::format("vindex-{}-summary/1", results::writing_verb(view.schema))},
+  Json out = {{"schema", fmt::format("vindex-{}-summary/1", results::writing_command(view.schema))},
               {"file", printable(view.path)},
               {"state", view.state},
               {"model", view.model}};

@@ -3,8 +3,8 @@
 
 #include "core/text/short_names.hpp"
 #include "core/text/text_table.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/reading/table_view.hpp"
+#include "results/schema/schema.hpp"
+#include "results/view/table_view.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

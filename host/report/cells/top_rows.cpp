@@ -2,7 +2,7 @@
 #include "top_rows.hpp"
 
 #include "core/text/nearest_name.hpp"
-#include "results/reading/first_rows.hpp"
+#include "results/view/first_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

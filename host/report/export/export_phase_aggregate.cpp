@@ -5,6 +5,7 @@
 #include "commands/cka/cka_cells.hpp"
 #include "commands/cka/cka_findings.hpp"
 #include "commands/token_tables/activations_cells.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ Json spread(const std::vector<double>& values) {
 
 Json source_of(const results::ResultsView& view) {
   return {{"file", printable(view.path)},
-          {"verb", results::writing_verb(view.schema)},
+          {"verb", results::writing_command(view.schema)},
           {"input", view.model}};
 }
 

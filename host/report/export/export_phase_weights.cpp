@@ -7,6 +7,7 @@
 #include "commands/spectra/draw_lines.hpp"
 #include "core/json/json.hpp"
 #include "statistics/layers/layer_statistics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 
 #include "core/json/json_document.hpp"
 #include "model/model_index.hpp"
-#include "results/tables/description.hpp"
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/schema/file_description.hpp"
 #include "statistics/null/finite_sample.hpp"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "export_input.hpp"
 
-#include "results/reading/results_view.hpp"
+#include "results/view/results_view.hpp"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 // Owns a row of a file of spectra as it is shown: one metric of one matrix.
 #pragma once
 
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 
 #include <cstdint>
 #include <limits>

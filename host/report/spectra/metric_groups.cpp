@@ -1,10 +1,10 @@
 // Owns the statistics of groups of matrices, drawn ones among them, and ranking within groups.
 #include "metric_groups.hpp"
 
-#include "results/reading/first_rows.hpp"
+#include "results/view/first_rows.hpp"
 #include "statistics/null/finite_sample.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

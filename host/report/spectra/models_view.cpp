@@ -1,7 +1,7 @@
 // Owns gathering roles over layers and files, and tables that fit.
 #include "models_view.hpp"
 
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include <vindex/error.hpp>

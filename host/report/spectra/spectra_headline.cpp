@@ -1,7 +1,7 @@
 // Owns what is said of the run and the metric before any number.
 #include "spectra_headline.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,8 +5,8 @@
 
 #include "commands/spectra/spectra_cells.hpp"
 #include "core/text/nearest_name.hpp"
-#include "results/reading/view_source.hpp"
-#include "results/tables/value_columns.hpp"
+#include "results/reading/value_columns.hpp"
+#include "results/view/view_source.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>
 

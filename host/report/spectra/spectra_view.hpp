@@ -6,7 +6,7 @@
 #include "viewed_metric.hpp"
 
 #include "model/selection/selection.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/view/results_view.hpp"
 
 #include <cstdint>
 #include <optional>

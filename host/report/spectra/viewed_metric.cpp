@@ -3,7 +3,7 @@
 
 #include "core/constants.hpp"
 #include "core/text/nearest_name.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>
 

@@ -1,6 +1,6 @@
 // Owns the nulls of activations: what independent noise in their place is like, in closed form or
 // by quadrature.
-#include "activation_statistics.hpp"
+#include "activation_nulls.hpp"
 
 #include <algorithm>
 #include <cmath>

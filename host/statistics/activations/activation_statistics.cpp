@@ -2,6 +2,8 @@
 // around them.
 #include "activation_statistics.hpp"
 
+#include "activation_nulls.hpp"
+
 #include "core/constants.hpp"
 #include <vindex/error.hpp>
 

@@ -3,8 +3,8 @@
 #include "token_losses.hpp"
 
 #include "core/constants.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/student.hpp"
-#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

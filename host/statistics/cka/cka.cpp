@@ -16,8 +16,8 @@
 
 #include "core/constants.hpp"
 #include "core/philox.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/student.hpp"
-#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -11,6 +11,8 @@
 #include "pair_comparison.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

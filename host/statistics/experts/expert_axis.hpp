@@ -1,7 +1,8 @@
 // Owns what the Gram matrix of some experts' flattened weights says: cosines, cosines with the mean
-// expert removed, and the spectrum along the axis of experts, each beside its null; and the law of
-// the largest of many independent normal numbers, which one of the nulls is.
+// expert removed, and the spectrum along the axis of experts, each beside its null.
 #pragma once
+
+#include "cosine_summary.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -10,38 +11,6 @@
 #include <vector>
 
 namespace vindex::statistics {
-
-struct ExpertNulls;
-
-struct LargestNormal {
-  double mean = 0.0, deviation = 1.0;
-};
-
-/// Mean and standard deviation of the largest of `count` (at least 1) independent standard normal
-/// numbers, by quadrature to 1e-10: with t = count x (-ln of the distribution function at the
-/// largest), which is exponential, both are integrals of exp(-t). 0 and 1 for one number.
-LargestNormal largest_normal(double count);
-
-/// Off-diagonal cosines of a group.
-struct CosineSummary {
-  double mean = std::numeric_limits<double>::quiet_NaN();
-  double max = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t expert = -1, other = -1;  ///< of `max`, expert < other; -1: there is none
-  /// Of independent noise, mean and standard deviation: of the cosine of one pair, of the mean over
-  /// all pairs, of the largest of them.
-  double null = std::numeric_limits<double>::quiet_NaN();
-  double null_sd = std::numeric_limits<double>::quiet_NaN();
-  double null_mean = std::numeric_limits<double>::quiet_NaN();
-  double null_mean_sd = std::numeric_limits<double>::quiet_NaN();
-  double null_most = std::numeric_limits<double>::quiet_NaN();
-  double null_most_sd = std::numeric_limits<double>::quiet_NaN();
-};
-
-/// The nulls of cosines of `experts` experts of `length` weights of independent noise each,
-/// whatever their norms. One pair: 0 and 1/sqrt(length). The mean over E(E-1)/2 pairs, which are
-/// uncorrelated: 0 and sqrt(2/(E(E-1) length)). The largest: of as many independent normal numbers
-/// (largest_normal()). NaN below two experts. Of centred ones: expert_nulls.hpp.
-void fill_plain_nulls(std::int64_t experts, double length, CosineSummary& summary);
 
 struct ExpertCosines {
   std::vector<float> cosine;          ///< E x E, NaN where a side does not count or is zero
@@ -78,6 +47,14 @@ struct ExpertSpectrum {
   double effective_rank_null = std::numeric_limits<double>::quiet_NaN();
   double effective_rank_null_sd = std::numeric_limits<double>::quiet_NaN();
   std::string reason;
+};
+
+/// Over draws of the directions, exact for any number and length.
+struct ExpertNulls {
+  std::int64_t draws = 0;      ///< 0: there are no two experts, or all of them are zeros
+  std::vector<double> shares;  ///< of the spectrum in its sum, largest first, means; one per expert
+  DrawnStatistic rank_90, effective_rank;
+  DrawnStatistic cosine_mean, cosine_max;  ///< centred
 };
 
 /// `ascending`: eigenvalues of centred_gram; those below 0 by rounding count as 0. `nulls` of no

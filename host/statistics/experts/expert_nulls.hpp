@@ -19,25 +19,6 @@
 
 namespace vindex::statistics {
 
-/// The nulls of a centred `summary` of experts of `norms` (at least two, not all 0) whose
-/// directions are independent and uniform among `length` weights, by their law. Of one pair chosen
-/// at random: its null -1/(E-1), and null_sd about it. The largest: of independent normal cosines,
-/// each with its own mean and deviation. Within 0.1 standard deviations from eight experts up.
-/// Cost: E^2 / 2 times a hundred error functions, 0.1 s for 384 experts.
-void fill_centred_nulls(std::span<const double> norms, double length, CosineSummary& summary);
-
-struct DrawnFigure {
-  double mean = kNaN, deviation = kNaN;
-};
-
-/// Over draws of the directions, exact for any number and length.
-struct ExpertNulls {
-  std::int64_t draws = 0;      ///< 0: there are no two experts, or all of them are zeros
-  std::vector<double> shares;  ///< of the spectrum in its sum, largest first, means; one per expert
-  DrawnFigure rank_90, effective_rank;
-  DrawnFigure cosine_mean, cosine_max;  ///< centred
-};
-
 /// From this number of draws on they are better than the law (fill_centred_nulls()).
 inline constexpr std::int64_t kEnoughDraws = 1000;
 

@@ -5,6 +5,7 @@
 #include "score_kernels.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

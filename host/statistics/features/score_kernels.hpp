@@ -2,8 +2,7 @@
 // float32 rounding stays below 1e-6 of the norms, in an order that no vector width changes. Squares
 // of weights are added to theirs by one rounding.
 #pragma once
-
-#include "decode/decode_matrix.hpp"
+#include "decode/simd_level.hpp"
 
 #include <array>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include "layer_statistics.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <cmath>
 #include <map>

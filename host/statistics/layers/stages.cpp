@@ -3,8 +3,8 @@
 #include "stages.hpp"
 
 #include "core/constants.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

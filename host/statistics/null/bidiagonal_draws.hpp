@@ -1,8 +1,7 @@
 // Owns the singular values of small bidiagonal matrices, several at a time: a step of one waits for
 // a division after the other.
 #pragma once
-
-#include "decode/decode_matrix.hpp"
+#include "decode/simd_level.hpp"
 
 #include <array>
 #include <cstddef>

@@ -14,8 +14,9 @@
 #include "drawn_nulls.hpp"
 
 #include "bidiagonal_draws.hpp"
-#include "random_draws.hpp"
 
+#include "statistics/samples/random_draws.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

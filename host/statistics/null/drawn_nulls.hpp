@@ -2,17 +2,14 @@
 // mean spectrum is up to a third off the mean of the metric.
 #pragma once
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <cstdint>
-#include <span>
 
 namespace vindex::statistics {
 
 /// Short sides from here on have nulls that are computed (nulls.cpp).
 inline constexpr std::int64_t kMinComputedNull = 64;
-/// Short sides from here on take theta's null from its table (spectral_theta.cpp).
-inline constexpr std::int64_t kMinTabulatedTheta = 16;
 
 struct DrawnNulls {
   MetricValues means;
@@ -29,9 +26,5 @@ struct DrawnNulls {
 /// Source: Dumitriu and Edelman, "Matrix models for beta ensembles" (2002), for the bidiagonal
 /// matrix that has the singular values of noise.
 DrawnNulls drawn_nulls(std::int64_t p, std::int64_t n);
-
-/// What of a drawn spectrum (`sigma` descending, of p x n) has a null; the rest is NaN
-/// (metrics.cpp, with derive_metrics).
-MetricValues metrics_of_draw(std::int64_t n, std::span<const double> sigma);
 
 }  // namespace vindex::statistics

@@ -3,7 +3,7 @@
 // Why not a bootstrap: at 16 values it is narrower than it says, and the exact law costs nothing.
 #include "finite_sample.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

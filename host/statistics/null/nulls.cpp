@@ -18,10 +18,13 @@
 // otherwise, and not means of metrics: the spectrum of noise hardly scatters at these sizes, so
 // that the two agree to the digits in docs/measuring/nulls.md, and one spectrum makes all nulls
 // agree with each other.
-#include "drawn_nulls.hpp"
-#include "noise_spectrum.hpp"
+#include "nulls.hpp"
 
+#include "drawn_nulls.hpp"
+
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 #include "statistics/spectrum/spectral_theta.hpp"
 #include <vindex/error.hpp>
 

@@ -11,12 +11,12 @@
 // have no spread at all, and then have neither z nor p.
 #include "sign_flip_null.hpp"
 
-#include "noise_spectrum.hpp"
-
+#include "backend/backend.hpp"
 #include "core/constants.hpp"
 #include "statistics/samples/student.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/noise_edge.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

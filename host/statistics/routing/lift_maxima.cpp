@@ -18,7 +18,7 @@
 #include "uniform_choice.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <algorithm>
 #include <array>

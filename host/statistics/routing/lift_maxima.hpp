@@ -9,9 +9,10 @@
 //    not change with tokens.
 #pragma once
 
-#include "routing_nulls.hpp"
+#include "choice_law.hpp"
 
 #include <cstdint>
+#include <vector>
 
 namespace vindex::statistics {
 
@@ -29,6 +30,17 @@ struct PairLaw {
 PairLaw same_group_pairs(const ChoiceLaw& law);
 PairLaw other_pairs(const ChoiceLaw& law);
 
+/// The law of the largest of many lifts.
+struct MaximumNull {
+  DrawnNull null;
+  std::vector<double> values;  ///< kRoutingDraws of them, ascending: draws, or quantiles of the law
+  /// Chance of a value at least as large, no less than 1 / (kRoutingDraws + 1); NaN of NaN.
+  double chance(double value) const;
+};
+
 MaximumNull coactivation_maximum(const ChoiceLaw& law, std::int64_t tokens);
+
+/// The largest transition_lift of `tokens` tokens; without values where a law has no patterns.
+MaximumNull transition_maximum(const ChoiceLaw& from, const ChoiceLaw& to, std::int64_t tokens);
 
 }  // namespace vindex::statistics

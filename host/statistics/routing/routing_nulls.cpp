@@ -9,12 +9,15 @@
 // with noise of the mean and deviation of its own logits, so what its statistic owes to those must
 // not count as scatter: it is taken out by linear regression on the sufficient statistics of normal
 // logits, sum and sum of squares.
+#include "routing_nulls.hpp"
+
 #include "lift_maxima.hpp"
-#include "routing_statistics.hpp"
+#include "load_statistics.hpp"
+#include "token_router.hpp"
 #include "uniform_choice.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <algorithm>
 #include <array>
@@ -134,45 +137,6 @@ DrawnNull median_compared_by_own(const DrawnTokens& tokens, std::int64_t count) 
 }
 
 }  // namespace
-
-DrawnNull summary_of(const std::vector<double>& values) {
-  constexpr double kRounding = 1e-12;  // of sums of equal values
-  const double mean = mean_of(values);
-  double squares = 0.0;
-  for (const double value : values) {
-    squares += (value - mean) * (value - mean);
-  }
-  const double deviation =
-      values.size() > 1 ? std::sqrt(squares / (static_cast<double>(values.size()) - 1.0)) : kNaN;
-  return {mean, deviation <= kRounding * std::abs(mean) ? 0.0 : deviation};
-}
-
-double ChoiceLaw::same_group() const {
-  double pairs = 0.0;
-  for (const ChoicePattern& pattern : patterns) {
-    for (const std::uint32_t part : pattern.parts) {
-      pairs += pattern.chance * part * (part - 1.0);
-    }
-  }
-  const auto size = static_cast<double>(group_size());
-  return size > 1.0 ? pairs / (static_cast<double>(experts) * (size - 1.0)) : kNaN;
-}
-
-double ChoiceLaw::other() const {
-  if (!is_grouped()) {
-    return experts > 1 ? same_group() : 0.0;
-  }
-  double pairs = 0.0;
-  for (const ChoicePattern& pattern : patterns) {
-    double left = static_cast<double>(top_k) * (static_cast<double>(top_k) - 1.0);
-    for (const std::uint32_t part : pattern.parts) {
-      left -= part * (part - 1.0);
-    }
-    pairs += pattern.chance * left;
-  }
-  const auto e = static_cast<double>(experts);
-  return pairs / (e * (e - static_cast<double>(group_size())));
-}
 
 NoiseRouter noise_router(const RouterRule& rule, std::int64_t experts, double mean,
                          double deviation, std::int64_t tokens) {

@@ -2,10 +2,9 @@
 // together and after one another. Definitions: docs/commands/routing.md. Float64 on the host; sums
 // run over tokens in their order, so that no bit depends on how tokens are cut into pieces.
 #pragma once
-
+#include "load_statistics.hpp"
 #include "routing_nulls.hpp"
-
-#include "architecture/router_rule.hpp"
+#include "token_router.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -14,53 +13,6 @@
 #include <vector>
 
 namespace vindex::statistics {
-
-/// What a router did with one token.
-struct RoutedToken {
-  std::vector<std::int32_t> experts;  ///< k of them, best first
-  std::vector<double> weights;        ///< of each
-  /// k-th less (k+1)-th of what decides (score + bias, among the experts of the chosen groups); NaN
-  /// where every expert that may be chosen is.
-  double margin = 0.0;
-  double entropy = 0.0;  ///< of all scores as probabilities, in nats
-};
-
-/// A rule with the memory to apply it; one thread.
-class TokenRouter {
- public:
-  /// `bias`: one per expert where the rule has them, else empty. Errors: ConfigurationError
-  /// E-ROUTER-RULE (78) where the rule does not fit `experts` (top_k, groups, length of `bias`).
-  TokenRouter(const RouterRule& rule, std::int64_t experts, std::span<const float> bias = {});
-
-  /// Routes one token of `logits`, one per expert. False, with `token` unspecified, where a logit
-  /// is NaN or +infinity or all are -infinity: such a token goes nowhere. -infinity alone is an
-  /// expert that is masked out.
-  bool route(std::span<const float> logits, RoutedToken& token);
-
-  const RouterRule& rule() const { return rule_; }
-  std::int64_t experts() const { return static_cast<std::int64_t>(scores_.size()); }
-
- private:
-  bool score(std::span<const float> logits);
-  void choose_groups();
-
-  RouterRule rule_;
-  std::vector<double> bias_, scores_, deciding_;
-  std::vector<std::int32_t> order_;  ///< experts that may be chosen
-  std::vector<std::pair<double, std::int32_t>> group_scores_;
-};
-
-/// How evenly selections fall on experts.
-struct LoadStatistics {
-  double cv = std::numeric_limits<double>::quiet_NaN();       ///< population deviation over mean
-  double entropy = std::numeric_limits<double>::quiet_NaN();  ///< of the shares, over ln E
-  double gini = std::numeric_limits<double>::quiet_NaN();
-  double max_over_mean = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t dead_experts = 0;  ///< without a selection
-};
-
-/// Of selections per expert; all NaN where there is none, entropy NaN for one expert.
-LoadStatistics load_statistics(std::span<const double> counts);
 
 struct RoutingStatistics {
   std::int64_t tokens = 0;          ///< routed

@@ -1,7 +1,7 @@
 // Owns the choice of experts for one token: scores by the router's rule, groups first where it has
 // them, then the best experts and their weights. Float64; of equal scores the smaller number is
 // taken.
-#include "routing_statistics.hpp"
+#include "token_router.hpp"
 
 #include "core/constants.hpp"
 #include <vindex/error.hpp>

@@ -10,10 +10,12 @@
 // always so: which pairs meet is lost in it.
 #include "uniform_choice.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "core/constants.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -138,6 +140,19 @@ void LoadDraws::split_group(std::span<double> counts, DrawStream& draws) {
     }
     counts[i] = static_cast<double>(chose);
   }
+}
+
+DrawnNull summary_of(const std::vector<double>& values) {
+  constexpr double kRounding = 1e-12;  // of sums of equal values
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  double squares = 0.0;
+  for (const double value : values) {
+    squares += (value - mean) * (value - mean);
+  }
+  const double deviation =
+      values.size() > 1 ? std::sqrt(squares / (static_cast<double>(values.size()) - 1.0)) : kNaN;
+  return {mean, deviation <= kRounding * std::abs(mean) ? 0.0 : deviation};
 }
 
 }  // namespace vindex::statistics

@@ -7,11 +7,10 @@
 // Also owns what nulls of routing share: keys of their draws, and the summary of values.
 #pragma once
 
-#include "routing_nulls.hpp"
-#include "routing_statistics.hpp"
+#include "choice_law.hpp"
 
 #include "core/philox.hpp"
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -1,7 +1,6 @@
-// Owns quantiles: of a sample, by numpy's default rule (Hyndman and Fan 1996, definition 7), and of
-// the normal distribution.
-#include "statistics/spectrum/metrics.hpp"
-#include "statistics/spectrum/sample_angles.hpp"
+// By numpy's default rule (Hyndman and Fan 1996, definition 7).
+#include "quantile.hpp"
+
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -2,9 +2,8 @@
 // and the 95 % point of the largest score by draws.
 #include "robust_scale.hpp"
 
-#include "statistics/null/random_draws.hpp"
-#include "statistics/spectrum/metrics.hpp"
-#include "statistics/spectrum/sample_angles.hpp"
+#include "quantile.hpp"
+#include "random_draws.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,7 @@
 // that seven of its ten levels need no exchange between lanes. Its bits depend on the weights
 // alone, whatever the processor's vectors: no operation is fused, lanes are added as a fixed tree.
 #pragma once
-
-#include "decode/decode_matrix.hpp"
+#include "decode/simd_level.hpp"
 
 #include <array>
 #include <cstddef>

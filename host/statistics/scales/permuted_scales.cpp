@@ -4,7 +4,7 @@
 
 #include "haar_pyramid.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Owns the table of scalar metrics (metrics contract, version 1): dataset names, types, nulls.
-#include "metrics.hpp"
+// Owns the rows of the table of metrics, in the order of the enumeration.
+#include "metric_table.hpp"
 
 #include <limits>
 

@@ -8,13 +8,13 @@
 // each share.
 #include "metrics.hpp"
 
+#include "metric_table.hpp"
 #include "noise_edge.hpp"
+#include "noise_spectrum.hpp"
 #include "power_law.hpp"
 #include "spectral_theta.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/null/drawn_nulls.hpp"
-#include "statistics/null/noise_spectrum.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 #include "sample_angles.hpp"
 
 #include "core/constants.hpp"
+#include "statistics/samples/quantile.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

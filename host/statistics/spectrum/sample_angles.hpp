@@ -53,10 +53,6 @@ double theta_seed_of(double entropy, double kurtosis, double spacing_cv);
 double theta_seed_null(std::int64_t count);
 double theta_qq_null(std::int64_t count);
 
-/// Inverse of the normal law's distribution function, 0 < probability < 1, to 1e-15 relative
-/// (Wichura 1988, algorithm AS 241).
-double normal_quantile(double probability);
-
 /// Sorts ascending, without NaN, in time proportional to the length; -0 stands before 0.
 void sort_values(std::vector<float>& values);
 

@@ -14,10 +14,9 @@
 #include "spectral_theta.hpp"
 
 #include "noise_edge.hpp"
+#include "noise_spectrum.hpp"
 
 #include "core/constants.hpp"
-#include "statistics/null/drawn_nulls.hpp"
-#include "statistics/null/noise_spectrum.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -72,7 +71,7 @@ std::array<double, kShapes> logarithms() {
 
 /// Mean theta of drawn p x n noise over the unit of theta_null(), at p rows and sqrt(p/n) = root;
 /// between the shapes that were drawn linear in ln p and in root, beyond them as at the nearest.
-/// p is at least kMinTabulatedTheta (drawn_nulls.hpp).
+/// p is at least kMinTabulatedTheta.
 double theta_null_factor(double p, double root) {
   static const std::array<double, kShapes> kLogarithms = logarithms();
   const auto [row, along] = place(kLogarithms, std::log(p));

@@ -16,6 +16,9 @@
 
 namespace vindex::statistics {
 
+/// Short sides from here on take theta's null from its table.
+inline constexpr std::int64_t kMinTabulatedTheta = 16;
+
 struct SpectralTheta {
   double theta = std::numeric_limits<double>::quiet_NaN();   ///< degrees, 0 to 90
   double signal = std::numeric_limits<double>::quiet_NaN();  ///< sin(theta)

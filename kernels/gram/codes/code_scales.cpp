@@ -1,7 +1,7 @@
 // Owns counting the bits of every scale of a matrix.
 #include "code_scales.hpp"
 
-#include "decode/decode_view.hpp"
+#include "decode/formats/decode_view.hpp"
 
 #include <cmath>
 #include <cstring>

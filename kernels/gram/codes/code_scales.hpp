@@ -7,7 +7,7 @@
 // took is a multiple of 2^-9 of the scale's last place.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 
 #include <cstddef>
 #include <cstdint>

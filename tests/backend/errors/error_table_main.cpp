@@ -13,8 +13,8 @@
 
 #include "backend/backend.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "cpu/gram/matrix_unit.hpp"
-#include "decode/encoding.hpp"
+#include "cpu/simd/matrix_unit.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "tests/support/emulated_tiles.hpp"
 
 #include <fmt/format.h>

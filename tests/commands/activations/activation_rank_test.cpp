@@ -1,10 +1,12 @@
 // The effective rank that products of Gaussians have, beside draws of them.
 #include "commands/token_tables/token_covariance.hpp"
 #include "cpu/cpu_backend.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "statistics/activations/activation_nulls.hpp"
 #include "statistics/activations/activation_statistics.hpp"
-#include "statistics/null/random_draws.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
+#include "statistics/samples/random_draws.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "cka_fixture.hpp"
 
 #include "commands/cka/cka_plan.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "results/reading/query.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 #include "statistics/null/finite_sample.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 #include "tests/support/program/program_fixture.hpp"
 
 #include <algorithm>

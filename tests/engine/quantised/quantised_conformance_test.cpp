@@ -1,6 +1,7 @@
 // Every small checkpoint of shared/data/st_quant, decoded as `vindex decode` does, against the
 // values that the scheme's own project decoded: bit for bit, scheme by scheme.
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/engine/model_folder.hpp"
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 #include "quantised_support.hpp"
 
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "model/model_index.hpp"
 
 #include <fmt/format.h>

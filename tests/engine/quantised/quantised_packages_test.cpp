@@ -6,6 +6,7 @@
 #include "core/json/json.hpp"
 #include "decode/formats/float_formats.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/engine/model_folder.hpp"
 
 #include <algorithm>

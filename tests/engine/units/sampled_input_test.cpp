@@ -4,7 +4,9 @@
 
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
 
 #include <gtest/gtest.h>

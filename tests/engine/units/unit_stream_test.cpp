@@ -2,7 +2,7 @@
 // whatever fails or is stopped, and wherever.
 #include "unit_stream_fixture.hpp"
 
-#include "input/stores/store_decorators.hpp"
+#include "input/forwarding_store.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // Owns what the tests of bulk reading share: a file of random text, memory for direct reads, and a
 // reading that is compared with the file.
 #pragma once
-
 #include "input/bulk/bulk_reader.hpp"
+#include "input/bulk/placement.hpp"
+#include "input/bulk/read_extent.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 
@@ -54,7 +55,7 @@ inline std::exception_ptr read_and_compare(BulkReader& reader, const std::vector
   const Placement placement = place_ranges(ranges, 4096);
   AlignedBlock block(placement.bytes);
   std::vector<BulkExtent> extents;
-  for (const Placement::Piece& piece : placement.pieces) {
+  for (const Placement::MergedRange& piece : placement.pieces) {
     extents.push_back({piece.range, block.data() + piece.at, true});
   }
   std::promise<std::exception_ptr> done;

@@ -275,7 +275,7 @@ TEST(PlacementTest, EveryRangeIsCoveredInPlaceWithinTheBound) {
     const Placement placement = place_ranges(ranges, gap);
     EXPECT_LE(placement.bytes, bound);
     std::uint64_t end = 0;
-    for (const Placement::Piece& piece : placement.pieces) {
+    for (const Placement::MergedRange& piece : placement.pieces) {
       EXPECT_EQ(piece.at % kDirectAlignment, piece.range.offset % kDirectAlignment);
       EXPECT_GE(piece.at / kDirectAlignment * kDirectAlignment, end);  // no edge is shared
       end = (piece.at + piece.range.bytes + kDirectAlignment - 1) / kDirectAlignment *
@@ -284,7 +284,8 @@ TEST(PlacementTest, EveryRangeIsCoveredInPlaceWithinTheBound) {
     }
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const bool covered = std::any_of(
-          placement.pieces.begin(), placement.pieces.end(), [&](const Placement::Piece& piece) {
+          placement.pieces.begin(), placement.pieces.end(),
+          [&](const Placement::MergedRange& piece) {
             return ranges[i].offset >= piece.range.offset &&
                    ranges[i].offset + ranges[i].bytes <= piece.range.offset + piece.range.bytes &&
                    placement.at[i] - piece.at == ranges[i].offset - piece.range.offset;

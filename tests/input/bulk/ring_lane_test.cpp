@@ -36,7 +36,7 @@ TEST_F(RingLaneTest, WhatARingTookBeforeItFailedArrives) {
     for (const Trouble& trouble : {Trouble{.submit = call}, Trouble{.wait = call}}) {
       AlignedBlock block(placement.bytes);
       std::vector<Request> requests;
-      for (const Placement::Piece& piece : placement.pieces) {
+      for (const Placement::MergedRange& piece : placement.pieces) {
         cut_extent({piece.range, block.data() + piece.at, true}, requests);
       }
       ASSERT_EQ(requests.size(), 5U);
@@ -58,7 +58,7 @@ TEST_F(RingLaneTest, WhatARingTookBeforeItFailedArrives) {
         if (trouble.wait == 0) {  // else it depends on when the lane waits
           const bool fails = trouble.submit > 0 && trouble.submit <= 5;
           EXPECT_EQ(by_hand_ > 0, fails) << trouble.submit;
-          EXPECT_EQ(lane->trouble().find("Input/output error") != std::string::npos, fails);
+          EXPECT_EQ(lane->error().find("Input/output error") != std::string::npos, fails);
         }
       }
       EXPECT_EQ(ended, 1) << "every request ended once";

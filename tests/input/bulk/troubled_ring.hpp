@@ -23,12 +23,12 @@ struct Trouble {
 /// Reads when a completion is asked for, so that what is in flight is written late.
 class TroubledRing final : public IoRing {
  public:
-  explicit TroubledRing(const Trouble& trouble) : trouble_(trouble) {}
+  explicit TroubledRing(const Trouble& trouble) : error_(trouble) {}
 
   void submit(std::uint64_t tag, int descriptor, std::byte* into, std::uint32_t bytes,
               std::uint64_t offset) override {
     const std::lock_guard lock(mutex_);
-    if (trouble_.submit > 0 && ++submits_ >= trouble_.submit) {
+    if (error_.submit > 0 && ++submits_ >= error_.submit) {
       throw SystemError("E-READ", EIO, "io_uring takes no more reads");
     }
     begun_.push_back({tag, descriptor, into, bytes, offset});
@@ -36,7 +36,7 @@ class TroubledRing final : public IoRing {
   }
   Completion wait() override {
     std::unique_lock lock(mutex_);
-    if (trouble_.wait > 0 && ++waits_ >= trouble_.wait) {
+    if (error_.wait > 0 && ++waits_ >= error_.wait) {
       throw SystemError("E-READ", EIO, "io_uring gives no completions");
     }
     changed_.wait(lock, [&] { return !begun_.empty(); });
@@ -63,7 +63,7 @@ class TroubledRing final : public IoRing {
     return {read.tag, static_cast<std::int32_t>(got < 0 ? -errno : got)};
   }
 
-  Trouble trouble_;
+  Trouble error_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Read> begun_;

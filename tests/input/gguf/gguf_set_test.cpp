@@ -1,6 +1,8 @@
 // GGUF models: single files, split sets, folders.
-#include "input/gguf/gguf_open.hpp"
+#include "input/gguf/gguf_set.hpp"
+
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,7 +1,7 @@
 // What the environment changes of exchanges, and whom a token is shown.
 #include "input/http/http_client.hpp"
 
-#include "input/stores/remote_environment.hpp"
+#include "input/remote/remote_environment.hpp"
 
 #include <gtest/gtest.h>
 

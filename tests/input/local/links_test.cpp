@@ -1,6 +1,7 @@
 // Folders whose files are links: to shards elsewhere, into a Hugging Face cache, and to what is no
 // file at all.
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/safetensors_builder.hpp"

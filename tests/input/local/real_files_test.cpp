@@ -1,6 +1,7 @@
 // Containers as other programs write them: the shared data folder.
 #include "decode/decode_matrix.hpp"
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 

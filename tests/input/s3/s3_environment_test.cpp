@@ -2,10 +2,10 @@
 // remote store's environment names and that are none.
 #include "input/s3/s3_environment.hpp"
 
+#include "input/hub/hf_store.hpp"
 #include "input/hub/hub_environment.hpp"
 #include "input/model_store.hpp"
-#include "input/stores/remote_environment.hpp"
-#include "input/stores/store_schemes.hpp"
+#include "input/remote/remote_environment.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

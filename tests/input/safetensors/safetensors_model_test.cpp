@@ -1,5 +1,6 @@
 // Models of safetensors files: folders with and without an index, single files, configurations.
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/safetensors_builder.hpp"

@@ -3,6 +3,7 @@
 #include "input/model_store.hpp"
 
 #include "input/model_files.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/gguf_builder.hpp"

@@ -2,7 +2,7 @@
 #include "input/stores/open_store.hpp"
 
 #include "core/process/stop.hpp"
-#include "input/stores/remote_address.hpp"
+#include "input/remote/remote_address.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/support/unsteady_store.hpp"

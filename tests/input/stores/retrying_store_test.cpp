@@ -1,6 +1,6 @@
 // Asking again: what is repeated and what is not, how long it waits, and what the last error says.
-#include "input/model_files.hpp"
-#include "input/stores/store_decorators.hpp"
+#include "input/stores/retrying_store.hpp"
+
 #include "tests/support/unsteady_store.hpp"
 
 #include <gtest/gtest.h>

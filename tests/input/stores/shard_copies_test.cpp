@@ -194,7 +194,7 @@ TEST_F(ShardCopiesTest, ACopyInUseIsLeftToItsProcess) {
   const Process second = process();
   EXPECT_EQ(read(*second.source, 0, 1000), wanted(0, 1000));
   EXPECT_EQ(fetched(), 2U);
-  EXPECT_NE(second.copies->statistics().trouble.find("another process"), std::string::npos);
+  EXPECT_NE(second.copies->statistics().error.find("another process"), std::string::npos);
   EXPECT_EQ(read(*first.source, 0, 1000), wanted(0, 1000));
   EXPECT_EQ(fetched(), 2U);
 }
@@ -213,7 +213,7 @@ TEST_F(ShardCopiesTest, AHardLinkInThePlaceOfACopyIsNotWrittenThrough) {
   fs::create_hard_link(folder_ / "precious", path);
   const Process second = process();
   EXPECT_EQ(read(*second.source, 2000, 1000), wanted(2000, 1000));
-  EXPECT_NE(second.copies->statistics().trouble.find("no file of its own"), std::string::npos);
+  EXPECT_NE(second.copies->statistics().error.find("no file of its own"), std::string::npos);
   EXPECT_EQ(testing::file_text(folder_ / "precious"), text);
 }
 
@@ -223,7 +223,7 @@ TEST_F(ShardCopiesTest, ADiskThatRefusesCostsTheCopyAlone) {
     const testing::FileSizeLimit limit(600);
     EXPECT_EQ(read(*p.source, 0, 1000), wanted(0, 1000));
   }
-  EXPECT_NE(p.copies->statistics().trouble.find("could not be kept"), std::string::npos);
+  EXPECT_NE(p.copies->statistics().error.find("could not be kept"), std::string::npos);
   EXPECT_EQ(read(*p.source, 0, 1000), wanted(0, 1000));  // kept now
   EXPECT_EQ(read(*p.source, 0, 1000), wanted(0, 1000));
   EXPECT_EQ(fetched(), 2U);

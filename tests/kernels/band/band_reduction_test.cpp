@@ -4,6 +4,7 @@
 
 #include "reduced_bands.hpp"
 
+#include "cpu/band/band_storage.hpp"
 #include "cpu/band/simd_band_reduction.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/kernels/tridiagonal/symmetric_matrices.hpp"

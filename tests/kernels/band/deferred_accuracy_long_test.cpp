@@ -6,8 +6,8 @@
 #include "kernels/band/band_reduction.hpp"
 #include "kernels/band/deferred/deferred_band.hpp"
 #include "kernels/gram/symmetric.hpp"
-#include "statistics/spectrum/judgement.hpp"
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <cblas.h>

@@ -3,7 +3,7 @@
 // leaves them, and what the stages' errors are held against.
 #pragma once
 
-#include "statistics/spectrum/spectrum_error.hpp"
+#include "statistics/judgement/spectrum_error.hpp"
 
 #include <cstdint>
 #include <string>

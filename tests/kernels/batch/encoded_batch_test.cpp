@@ -2,7 +2,7 @@
 // host, in pieces, with the signs of a draw and as doubles, from bytes that were given back.
 #include "kernels/decode/encoded_batch.hpp"
 
-#include "cpu/cpu_tiles.hpp"
+#include "cpu/tiles/cpu_tiles.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
 #include "tests/kernels/kernel_fixture.hpp"

@@ -1,5 +1,5 @@
 // A lane keeps within its share of the device, whatever shapes it measured before.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
 #include "tests/emulated_cuda/passed_trials.hpp"

@@ -1,8 +1,7 @@
 // What becomes of a matrix whose eigenvalues a device's solver cannot find, which no input brings
 // about: a solver that begins to fail after its self-test.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "statistics/spectrum/judgement.hpp"
 #include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 

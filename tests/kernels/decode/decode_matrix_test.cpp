@@ -2,6 +2,7 @@
 #include "kernels/decode/decode_matrix.hpp"
 
 #include "core/philox.hpp"
+#include "decode/bind_view.hpp"
 #include "decode/decode_matrix.hpp"
 #include "decode/encode/encoded_sample.hpp"
 #include "kernels/decode/decode_wide.hpp"

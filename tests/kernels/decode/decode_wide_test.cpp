@@ -1,8 +1,11 @@
 // Several small matrices decoded to float64 at once, with their sums, against the host's decoding.
 #include "kernels/decode/decode_wide.hpp"
 
+#include "decode/bind_view.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
+#include "decode/moments.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 
 #include <algorithm>

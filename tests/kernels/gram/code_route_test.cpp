@@ -1,6 +1,7 @@
 // Measurements of E4M3 codes by a back end: codes are multiplied where their scales allow it, with
 // the results of the kernels that stand beside.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
 #include "tests/emulated_cuda/emulated_backend.hpp"

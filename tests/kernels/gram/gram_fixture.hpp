@@ -1,10 +1,11 @@
 // Owns what the tests of the Gram kernels share: small encoded matrices in host memory, the same on
 // the device, and the float64 Gram matrix of their decoded weights.
 #pragma once
-
+#include "decode/bind_view.hpp"
 #include "decode/decode_matrix.hpp"
-#include "decode/decode_view.hpp"
 #include "decode/encode/encode.hpp"
+#include "decode/formats/decode_view.hpp"
+#include "decode/moments.hpp"
 #include "kernels/gram/gram_batch.hpp"
 #include "kernels/route/wrong_entries.hpp"
 #include "tests/kernels/kernel_fixture.hpp"

@@ -1,9 +1,8 @@
 // A fault in any stage that a device runs refutes the error that the route states: QR takes over,
-// or the report says so (statistics/spectrum/spectrum_checks.hpp). Kernels that go wrong only once
+// or the report says so (statistics/judgement/spectrum_checks.hpp). Kernels that go wrong only once
 // their self-tests have passed, as a device's may.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
-#include "statistics/spectrum/judgement.hpp"
 #include "tests/emulated_cuda/passed_trials.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"

@@ -1,6 +1,6 @@
 // The trial of the kernels of a tail: sound ones pass, each put wrong is found, and then nothing is
 // kept for a tail.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/route/self_test_inputs.hpp"
 #include "tests/emulated_cuda/passed_trials.hpp"

@@ -1,6 +1,7 @@
 // The self-tests: sound kernels pass on every kind of device, and each kernel put wrong, in ways a
 // compiler or a device may, is found and named.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/device/launch.hpp"
 #include "kernels/route/host_reference.hpp"

@@ -1,7 +1,8 @@
 // Which stages behind a float32 band compute in float32, and that a spectrum for which they are not
 // enough, or whose sums refute it, gets float64 stages from the band that was kept, and no other
 // does, and nothing before the band is done again.
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 #include "kernels/cuda_backend.hpp"
 #include "kernels/tridiagonal/precision.hpp"
 #include "tests/emulated_cuda/passed_trials.hpp"

@@ -2,7 +2,6 @@
 // vectors. Weights go in as the back end hands them over: float32 Grams, then float64 slabs.
 #include "kernels/top/top_solvers.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include "tests/support/known_spectra.hpp"
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include "kernels/tridiagonal/two_stage.hpp"
-#include "statistics/spectrum/judgement.hpp"
+#include "statistics/judgement/first_step.hpp"
+#include "statistics/judgement/judgement.hpp"
+#include "statistics/judgement/step_result.hpp"
 #include "tests/kernels/band/law_bands.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 

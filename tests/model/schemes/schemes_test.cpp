@@ -1,6 +1,8 @@
 // Codes and companions: what they make together, and how a broken set reads.
 #include "schemes_fixture.hpp"
 
+#include "decode/encoding_table.hpp"
+
 namespace vindex::model::schemes_test {
 namespace {
 

@@ -3,7 +3,8 @@
 #include "core/text/text_table.hpp"
 #include "report/cells/cells_json.hpp"
 #include "report/cells/cells_text.hpp"
-#include "results/reading/results_view.hpp"
+#include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include <vindex/error.hpp>
 
@@ -108,11 +109,8 @@ TEST_P(ShowTop, AStatisticIsLeftOutWithItsNull) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop,
-                         ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting,
-                                           FileSchema::kTrace),
-                         [](const auto& kind) { return std::string(writing_verb(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop, ::testing::ValuesIn(cell_kinds()),
+                         [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 }  // namespace
 }  // namespace vindex::results::testing::show_top_test

@@ -1,7 +1,7 @@
 // Reading for `show`: any metric and k, filters, ranks, columns of later versions, refusals.
 #include "spectra_view_fixture.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <cmath>
 

@@ -1,7 +1,8 @@
 // Statistics of activations by hand, and their nulls beside draws.
 #include "statistics/activations/activation_statistics.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/activations/activation_nulls.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

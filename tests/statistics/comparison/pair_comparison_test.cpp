@@ -2,7 +2,8 @@
 // weights that are no numbers.
 #include "statistics/comparison/pair_comparison.hpp"
 
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
+#include "decode/encoding/encoding.hpp"
 
 #include <gtest/gtest.h>
 

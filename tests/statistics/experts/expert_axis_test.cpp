@@ -2,6 +2,8 @@
 // not count, near cancellation, and their nulls against drawn noise.
 #include "statistics/experts/expert_axis.hpp"
 
+#include "statistics/experts/centred_cosines.hpp"
+#include "statistics/experts/cosine_summary.hpp"
 #include "statistics/experts/expert_nulls.hpp"
 
 #include <gtest/gtest.h>

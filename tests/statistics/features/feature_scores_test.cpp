@@ -2,6 +2,7 @@
 #include "statistics/features/feature_scores.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,8 @@
 // every level of instructions.
 #include "statistics/features/score_kernels.hpp"
 
+#include "decode/decode_matrix.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Statistics over the experts of a layer: quantiles as numpy's, extremes, groups, and samples.
 #include "statistics/layers/layer_statistics.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // and over all samples that there are.
 #include "statistics/null/finite_sample.hpp"
 
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
 
 #include <gtest/gtest.h>
 

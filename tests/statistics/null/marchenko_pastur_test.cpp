@@ -1,5 +1,5 @@
 // The Marchenko-Pastur law against quadrature, and its quantiles.
-#include "statistics/null/noise_spectrum.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

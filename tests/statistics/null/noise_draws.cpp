@@ -2,6 +2,7 @@
 #include "noise_draws.hpp"
 
 #include "backend/backend.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

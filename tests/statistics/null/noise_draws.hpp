@@ -1,8 +1,7 @@
 // Owns drawn noise without its matrices: singular values of Gaussian matrices by the bidiagonal
 // model, and what their metrics are on average, with the draws' own error.
 #pragma once
-
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <cstdint>
 #include <random>

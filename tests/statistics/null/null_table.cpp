@@ -1,6 +1,8 @@
 // Owns the list of shapes, the lines of the recorded draws, and the text of the page.
 #include "null_table.hpp"
 
+#include "statistics/null/nulls.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // The nulls against the limit law, for the shapes of well-known models.
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <gtest/gtest.h>
 

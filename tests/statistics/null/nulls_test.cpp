@@ -1,7 +1,10 @@
 // The nulls against recorded and fresh draws of noise, and against each other.
+#include "statistics/null/nulls.hpp"
+
 #include "noise_draws.hpp"
 #include "null_table.hpp"
 
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <cblas.h>

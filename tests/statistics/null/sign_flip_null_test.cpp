@@ -2,7 +2,7 @@
 #include "statistics/null/sign_flip_null.hpp"
 
 #include "statistics/samples/student.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 
 #include <gtest/gtest.h>
 

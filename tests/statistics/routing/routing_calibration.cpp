@@ -1,8 +1,9 @@
 // Owns drawing the layers, and the comparison of each statistic with its null.
 #include "routing_calibration.hpp"
 
-#include "statistics/null/random_draws.hpp"
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <algorithm>
 #include <cmath>

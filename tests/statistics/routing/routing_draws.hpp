@@ -1,7 +1,7 @@
 // Owns what tests of the nulls of routing draw with: a choice without preference, and the mean and
 // deviation of what was drawn.
 #pragma once
-
+#include "statistics/routing/choice_law.hpp"
 #include "statistics/routing/routing_nulls.hpp"
 #include "statistics/routing/uniform_choice.hpp"
 

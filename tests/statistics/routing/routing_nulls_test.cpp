@@ -3,11 +3,12 @@
 #include "routing_calibration.hpp"
 #include "routing_draws.hpp"
 
-#include "statistics/null/random_draws.hpp"
 #include "statistics/routing/lift_maxima.hpp"
 #include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
 #include "statistics/routing/uniform_choice.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,9 @@
 // Statistics of routed tokens by hand, by symmetry, and their nulls beside draws.
 #include "statistics/routing/routing_statistics.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/routing/load_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Routing of single tokens by hand: scores, biases, groups, ties, tokens that go nowhere.
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
+
 #include "tests/support/expect_error.hpp"
 
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 
 #include "routing_draws.hpp"
 
-#include "statistics/null/random_draws.hpp"
-#include "statistics/routing/routing_statistics.hpp"
+#include "statistics/routing/token_router.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

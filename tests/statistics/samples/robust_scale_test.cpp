@@ -1,8 +1,8 @@
 // How far values lie from the others of their group, and how far the farthest lies by chance.
 #include "statistics/samples/robust_scale.hpp"
 
-#include "statistics/null/random_draws.hpp"
-#include "statistics/spectrum/metrics.hpp"
+#include "statistics/samples/quantile.hpp"
+#include "statistics/samples/random_draws.hpp"
 
 #include <gtest/gtest.h>
 

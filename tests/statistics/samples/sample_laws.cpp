@@ -1,9 +1,9 @@
 // Owns the laws themselves, and the counting of how often an interval holds the truth.
 #include "sample_laws.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/quantile.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include "statistics/samples/student.hpp"
-#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Owns drawing from these laws and the scores of many sequences.
 #include "csci_laws.hpp"
 
-#include "statistics/null/random_draws.hpp"
+#include "statistics/samples/random_draws.hpp"
 #include "statistics/scales/scale_sums.hpp"
 
 #include <array>

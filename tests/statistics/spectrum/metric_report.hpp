@@ -1,6 +1,6 @@
 // Owns reports of spectra that are given, for tests of what follows from them.
 #pragma once
-
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The fit of a power law: by hand, and against the full search over every start of the tail.
 #include "statistics/spectrum/power_law.hpp"
 
-#include "statistics/null/noise_spectrum.hpp"
+#include "statistics/spectrum/noise_spectrum.hpp"
 
 #include <gtest/gtest.h>
 

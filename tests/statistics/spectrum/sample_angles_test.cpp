@@ -1,6 +1,8 @@
 // theta_seed and theta_qq on samples of known laws, beside the published figures of their kind.
 #include "statistics/spectrum/sample_angles.hpp"
 
+#include "statistics/samples/quantile.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

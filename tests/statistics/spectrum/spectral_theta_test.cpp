@@ -1,6 +1,8 @@
 // theta on drawn matrices whose exact angle is known, and where it is defined otherwise.
 #include "statistics/spectrum/spectral_theta.hpp"
 
+#include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"
 #include "tests/statistics/null/noise_draws.hpp"
 

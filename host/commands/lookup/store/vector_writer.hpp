@@ -2,7 +2,7 @@
 // the other, a digest of every block beside them, and what the type lost.
 #pragma once
 
-#include "decode/element_type.hpp"
+#include "decode/encoding/element_type.hpp"
 #include "results/hdf5/hdf5.hpp"
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include "decoded_scales.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
 
 #include <algorithm>
 #include <span>

@@ -1,8 +1,7 @@
 // Owns the way from encoded views of a matrix to its sums over scales: weights are decoded some ten
 // thousand at a time and added where they stand in storage order.
 #pragma once
-
-#include "decode/encoding.hpp"
+#include "decode/encoding/encoded_matrix.hpp"
 #include "statistics/scales/scale_sums.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include "forward_steps.hpp"
 
 #include "core/lane_exp.hpp"
-#include "decode/decode_matrix.hpp"
+#include "decode/simd_level.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
