@@ -37,7 +37,6 @@
 #include <string_view>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace vindex::apps {

@@ -23,8 +23,8 @@ LIMITS = {
     "re2/re2.h": 3,
     "filesystem": 36,        # 0.5 s; paths of vindex.hpp
     "functional": 312,       # 0.4 s; kinds of files say by functions what is shown of them, listings and claims what is wanted
-    "variant": 343,          # 0.2 s
-    "fmt/format.h": 328,     # 0.6 s: sources, not headers
+    "variant": 360,          # 0.2 s
+    "fmt/format.h": 345,     # 0.6 s: sources, not headers
     "future": 4,
     "ranges": 0,             # 0.6 s
 }

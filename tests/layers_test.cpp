@@ -245,6 +245,24 @@ TEST(LayersTest, ACommandOfTheProgramIncludesItsOwnFolderAlone) {
   EXPECT_FALSE(may_include("apps/commands/cka.cpp", "cpu/cpu_backend.hpp"));
 }
 
+TEST(LayersTest, RoomsOfTheProgramIncludeDownwards) {
+  const std::map<std::string, int> order = {
+      {"process", 0}, {"console", 1}, {"options", 2}, {"reporting", 3}, {"commands", 4}};
+  std::set<std::string> found;
+  for (const auto& [room, place] : order) {
+    const fs::path folder = fs::path(VINDEX_SOURCE_DIR) / "apps" / room;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      for (const std::string& header : included_by(entry.path())) {
+        if (header.starts_with("apps/") &&
+            order.at(header.substr(5, header.find('/', 5) - 5)) > place) {
+          found.insert(room + " -> " + header);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(found, std::set<std::string>{});
+}
+
 /// Whether a text calls what opens files of the system: ::open() and its like, not Class::open().
 bool opens_files(const std::string& text) {
   for (const std::string call : {"::open(", "::openat("}) {

@@ -138,10 +138,8 @@ Command& add_edit_command(Command& edit, Session& session, const std::shared_ptr
       "C (.npy), in x in: E[x x^T] of usual inputs: what the edit changes there; memit "
       "solves with it, without it with the identity");
   add_force(command, settings.replace);
-  command.add_output("--report", flags->report, "report.json",
-                     "Write the report as JSON to this file");
-  command.add_input("--model-config", settings.model_config,
-                    "config.json of a single .safetensors");
+  add_report(command, flags->report);
+  add_model_config(command, settings.model_config);
   add_threads(command, settings.threads, "Threads (0: every core)");
   add_ram_budget(command, flags->ram_budget);
   command.add_flag("--json", flags->json, "The report as one JSON document");

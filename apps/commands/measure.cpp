@@ -21,7 +21,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 namespace vindex::apps {
@@ -199,9 +198,7 @@ void add_measure(Command& app, Session& session) {
   add_model(command, *flags);
   add_measure_flags(command, *flags);
   add_sample_flags(command, *flags);
-  command
-      .add_output("-o,--output", flags->settings.run.output, "{inputs}.h5", "Results file (HDF5)")
-      ->required();
+  add_results_file(command, flags->settings.run.output);
   command.add_flag("--dry-run", flags->dry_run,
                    "Plan, and try everything that the run needs: read of every file, output, disk");
   add_run_flags(command, *flags, "What `vindex show --json` prints of the results file");

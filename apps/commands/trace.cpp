@@ -137,8 +137,7 @@ void add_trace(Command& app, Session& session) {
   add_force(command, settings.replace, "Replace a dump that is there, nothing else");
   command.add_flag("--restart", settings.run.restart,
                    "Begin anew, whatever an earlier run has kept");
-  command.add_input("--model-config", settings.run.model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, settings.run.model_config);
   command.add_input("--against-config", settings.against_config,
                     "config.json of --against, where that is a single .safetensors");
   add_backend_flags(command, flags->backend, "auto, cpu or cuda", "CUDA device");

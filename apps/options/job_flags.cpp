@@ -19,7 +19,6 @@
 
 #include <map>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace vindex::apps {
@@ -48,9 +47,9 @@ void add_backend_flags(Command& command, BackendFlags& flags, const char* backen
   command.add(ValueKind::kDevices, "--device", flags.device, devices)->capture_default_str();
 }
 
-void add_threads(Command& command, std::int32_t& threads, const char* workers) {
+void add_threads(Command& command, std::int32_t& threads, const char* workers, std::int32_t most) {
   command.add_value("--threads", threads, workers)
-      ->check(CLI::Range(0, 1024))
+      ->check(CLI::Range(0, most))
       ->capture_default_str();
 }
 
@@ -233,8 +232,7 @@ void add_measure_flags(Command& command, MeasureFlags& flags) {
                     "importance matrix FILE (GGUF or .dat)");
   command.add_flag("--no-spectra", flags.no_spectra,
                    "Leave the singular values themselves out of the file");
-  command.add_input("--model-config", settings.run.model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, settings.run.model_config);
 }
 
 void add_disk_budget(Command& command, MeasureFlags& flags) {

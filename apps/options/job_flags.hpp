@@ -8,8 +8,6 @@
 #include "commands/spectra/measure_run.hpp"
 #include "engine/plan/memory_budget.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,7 +36,8 @@ void add_backend_flags(Command& command, BackendFlags& flags,
 
 // Single ones, for commands that leave no results file to resume. --config needs no place to go to:
 // with_configuration() has read the file before the command line is parsed.
-void add_threads(Command& command, std::int32_t& threads, const char* workers);
+void add_threads(Command& command, std::int32_t& threads, const char* workers,
+                 std::int32_t most = 1024);
 void add_ram_budget(Command& command, std::string& text);
 void add_progress(Command& command, std::string& choice);
 void add_config(Command& command);

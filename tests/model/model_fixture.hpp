@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/integers.hpp"
+#include "input/local/file_source.hpp"
 #include "model/model_index.hpp"
 #include <vindex/error.hpp>
 

@@ -99,7 +99,7 @@ engine::WorkerLayout ActivationsJob::worker_layout() const {
   engine::WorkerLayout layout{.calls = {}, .batch = 1, .held = 1};
   for (const auto& backend : backends_) {
     layout.calls.push_back(std::min<std::int32_t>(backend->limits().concurrent_calls,
-                                                 static_cast<std::int32_t>(layers_.size())));
+                                                  static_cast<std::int32_t>(layers_.size())));
   }
   return layout;
 }

@@ -2,8 +2,8 @@
 // free list of staging buffers that nobody uses.
 #include "worker_pool.hpp"
 
-#include "core/process/stop.hpp"
 #include "core/process/parallel.hpp"
+#include "core/process/stop.hpp"
 
 #include <algorithm>
 #include <condition_variable>

@@ -2,6 +2,8 @@
 #include "stored_parts.hpp"
 
 #include "core/digest.hpp"
+#include "decode/bind_view.hpp"
+#include "decode/encoding/code_layout.hpp"
 #include "decode/formats/decode_view.hpp"
 #include <vindex/error.hpp>
 

@@ -236,8 +236,9 @@ std::optional<SingularVectors> ResultsFile::vectors(std::int64_t number,
                                                     model::ResultTable table) const {
   const std::lock_guard lock(open_->mutex);
   const StoredRow& row = open_->row(number, table);
-  return row.vector_count == 0 ? std::nullopt
-                               : std::optional(open_->reader().spectra().read_vectors(row.bulk.row));
+  return row.vector_count == 0
+             ? std::nullopt
+             : std::optional(open_->reader().spectra().read_vectors(row.bulk.row));
 }
 
 }  // namespace vindex::results

@@ -6,6 +6,7 @@
 #include "core/philox.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "engine/units/matrix_loader.hpp"
+#include "input/local/file_source.hpp"
 
 #include <cmath>
 #include <cstdint>

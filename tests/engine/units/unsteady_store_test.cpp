@@ -294,7 +294,7 @@ TEST_F(UnsteadyRunTest, CopiesGoFileByFileAsResultsAreStored) {
   copies->make_folder();
   engine::OpenModel kept;
   kept.files = input::open_model(
-      input::make_keeping_store(input::open_store(remote("any.h5").model), copies));
+      input::make_keeping_store(input::open_store(remote("any.h5").run.model), copies));
   kept.index = model::index_model(kept.files, {});
   const auto files_there = [&] {
     return std::distance(fs::directory_iterator(folder_ / "copies"), fs::directory_iterator());

@@ -6,6 +6,7 @@
 #include "results/schema/schema.hpp"
 #include "results/view/results_view.hpp"
 #include "tests/results/cell_run.hpp"
+#include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>

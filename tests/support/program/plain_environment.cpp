@@ -1,6 +1,7 @@
 // Part of every test program: variables of a shell that change what programs print or whom they ask
 // are none of a test's. Each test sets those that it is about.
 #include <cstdlib>
+#include <initializer_list>
 
 namespace vindex::testing::plain_environment {
 namespace {
