@@ -3,6 +3,7 @@
 
 #include "backend/backend.hpp"
 #include "engine/devices/backends.hpp"
+#include "engine/run/opening.hpp"
 #include <vindex/vindex.hpp>
 
 #include <memory>
