@@ -2,6 +2,7 @@
 #include "organ/difference/model_difference.hpp"
 
 #include "decode/encode/encode.hpp"
+#include "input/local/file_source.hpp"
 #include "organ/difference/difference_report.hpp"
 #include "organ/source/tensor_pair.hpp"
 #include "tests/support/expect_error.hpp"
