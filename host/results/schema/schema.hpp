@@ -83,7 +83,7 @@ class ScopedSchema {
   Schema schema_;
 };
 
-/// What the rows of a file are called, and the verb that writes them.
+/// What the rows of a file are called, and the command that writes them.
 const char* row_noun(FileSchema schema);         ///< "matrices", "pairs"
 const char* writing_command(FileSchema schema);  ///< "measure", "compare"
 const char* outcome_word(FileSchema schema);     ///< "measured", "compared": what a finished row is
