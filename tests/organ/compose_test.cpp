@@ -6,6 +6,7 @@
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
 #include "organ/opening/open_gguf.hpp"
+#include "organ/writing/provenance.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"
