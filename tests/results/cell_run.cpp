@@ -7,6 +7,7 @@
 #include "commands/token_tables/routing_cells.hpp"
 #include "commands/trace/output/trace_cells.hpp"
 #include "results/runs/run_store.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
