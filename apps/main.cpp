@@ -13,12 +13,11 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/process/system_limits.hpp"
 #include "commands/spectra/measure_run.hpp"
-#include "core/files/output_target.hpp"
 #include "core/files/reading_bounds.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"
 #include "core/text/text_parts.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/version.hpp"
 #include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>
@@ -38,7 +37,6 @@
 #include <string_view>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace vindex::apps {

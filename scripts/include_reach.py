@@ -19,12 +19,12 @@ LIMITS = {
     "nlohmann/json.hpp": 1,  # 2 s and more with each use: core/json/json_document.cpp alone writes documents
     "regex": 0,              # 2 s with each use: RE2 serves user patterns, plain code the rest
     "iostream": 0,
-    "CLI/CLI.hpp": 34,       # 3 s: apps alone
+    "CLI/CLI.hpp": 40,       # 3 s: apps alone
     "re2/re2.h": 3,
     "filesystem": 36,        # 0.5 s; paths of vindex.hpp
-    "functional": 300,       # 0.4 s; kinds of files say by functions what is shown of them, listings and claims what is wanted
-    "variant": 343,          # 0.2 s
-    "fmt/format.h": 320,     # 0.6 s: sources, not headers
+    "functional": 312,       # 0.4 s; kinds of files say by functions what is shown of them, listings and claims what is wanted
+    "variant": 360,          # 0.2 s
+    "fmt/format.h": 345,     # 0.6 s: sources, not headers
     "future": 4,
     "ranges": 0,             # 0.6 s
 }

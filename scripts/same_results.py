@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every verb with two programs and compares all that they write: same_results.py OLD NEW [--quick] [--keep DIR] ...
+"""Runs every command with two programs and compares all that they write: same_results.py OLD NEW [--quick] [--keep DIR] ...
 
 For changes that may not change a figure: OLD is the program before, NEW the one after. A case is a folder in which some
 commands run; their results files are compared bit for bit, reports and what they print line by line, weights by SHA-256, and
@@ -11,6 +11,7 @@ same_results_cases.py lists the cases, same_results_files.py compares and lists 
 
 import argparse
 import fcntl
+import json
 import os
 import shlex
 import shutil
@@ -75,6 +76,12 @@ def prepare(folder, models, program):
         file.write(said)
 
 
+def commands_of(program):
+    """Names of the commands of `program`: "measure", "organ.extract"."""
+    described = subprocess.run([program, "commands", "--json"], stdout=subprocess.PIPE, check=True)
+    return list(json.loads(described.stdout)["commands"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old", help="program before")
@@ -89,7 +96,7 @@ def main():
     old, new = os.path.abspath(given.old), os.path.abspath(given.new)
     scratch = tempfile.mkdtemp(prefix="same_results.")
     before, after = os.path.abspath(given.keep or scratch + "/old"), scratch + "/new"
-    cases, different = chosen_cases(models, given.quick, given.only), []
+    cases, different = chosen_cases(models, given.quick, given.only, commands_of(new)), []
     os.makedirs(before, exist_ok=True)
     with open(before + "/lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # Several comparisons may share what is kept; it is written before NEW runs.

@@ -47,6 +47,9 @@ CONFORMANCE = ("random_bits.weight", "moe.blk.3.attn_output.weight", "silero.lst
                "stories260K.token_embd.weight")
 QUICK_FORMATS = ("f64", "iq2_xs", "mxfp4", "q4_K", "bnb_nf4", "fp8_block128", "gptq_int4")
 
+# Commands whose outputs are times (bench), the version (commands), or hold both packed (report: tests/report compares pages).
+WITHOUT_CASE = {"bench", "commands", "report"}
+
 
 class Case(NamedTuple):
     """Commands of vindex, one a line, that run in a folder `name` beside the folders `inputs`, `data` and those of `needs`."""
@@ -76,9 +79,9 @@ def spectra(file, *more):
                  f"show {file} --experts", f"show {file} --top 10", f"show {file} --top 5 --by sigma_min --ascending --json", *more)
 
 
-def shards(verb, file, count):
+def shards(command, file, count):
     """A run by several workers, and their parts joined in joined.FILE."""
-    return lines(*(f"{verb} -o {file} --worker {i}/{count}" for i in range(count)), f"status {file}", f"merge {file}.parts -o joined.{file}")
+    return lines(*(f"{command} -o {file} --worker {i}/{count}" for i in range(count)), f"status {file}", f"merge {file}.parts -o joined.{file}")
 
 
 def measured(prefix, table, quick):
@@ -187,10 +190,13 @@ def synth_cases():
         edit apply LAYER --patch ../inputs/adapter -o x
         bench --shapes 3x
         """, needs=("synth", "measure.layer_4x256x128_fp8_trained"))
-    groups = {"organ": "extract measure purify graft assemble verify diff", "edit": "delete insert memit apply"}
-    verbs = "inspect decode plan measure compare cka lookup experts activations routing show status merge validate export synth bench".split()
-    verbs += [f"{group} {verb}" for group, inner in groups.items() for verb in ["", *inner.split()]]
-    yield Case("help", lines("--version", "--help", *(f"{verb} --help" for verb in verbs)), needs=())
+
+
+def help_case(names):
+    """The help of the commands `names` ("organ.extract"), and of those that hold others. `commands` describes the program, not results."""
+    names = set(names) - {"commands"}
+    commands = sorted({name.split(".")[0] for name in names} | {name.replace(".", " ") for name in names})
+    return Case("help", lines("--version", "--help", *(f"{command} --help" for command in commands)), needs=())
 
 
 def real_cases(models):
@@ -205,6 +211,11 @@ def real_cases(models):
     yield Case("real.compare.moe", lines("compare MOE MOE_Q4 -o o.h5", "compare MOE MOE_GGUF -o d.h5 --delta") + looks("o.h5") + looks("d.h5"),
                False)
     yield Case("real.dumps", lines("routing DUMP_A -o r.h5 --model MOE", "activations DUMP_A -o a.h5 --model MOE") + looks("r.h5"))
+    yield Case("trace", """
+        trace STORIES --ids ../inputs/prompts.jsonl -o dump
+        trace STORIES --ids ../inputs/prompts.jsonl --loss --against STORIES_Q4 --statistics s.h5 -q
+        show s.h5 --json
+        """)
     yield Case("lookup", """
         lookup STORIES --queries ../inputs/words.txt --top 5
         lookup STORIES --token-id 357 --json
@@ -278,9 +289,13 @@ def real_cases(models):
                    *(f"decode {file} --tensor {tensor} -o -" for tensor in sorted(tensors))), kind in QUICK_FORMATS, ())
 
 
-def chosen_cases(models, quick, only):
-    """The cases in an order in which each finds what it needs. `models`: folder of real ones, or nothing."""
-    cases = [*synth_cases(), *(real_cases(models) if models else ())]
+def chosen_cases(models, quick, only, names):
+    """The cases in an order in which each finds what it needs. `models`: folder of real ones, or nothing. `names`: commands of the program."""
+    cases = [*synth_cases(), help_case(names), *(real_cases(models) if models else ())]
+    run = {word for case in cases if case.name != "help" for line in case.commands() for word in [line.split(" ")[0], ".".join(line.split(" ")[:2])]}
+    without = set(names) - run - WITHOUT_CASE
+    if models and without:
+        raise SystemExit(f"same_results: no case runs {', '.join(sorted(without))}: add one")
     wanted = {case.name for case in cases if (case.quick or not quick) and only in case.name}
     for case in reversed(cases):
         wanted |= set(case.needs) if case.name in wanted else set()
@@ -329,7 +344,7 @@ def make_inputs(folder):
         "adapter/adapter_config.json": json.dumps({"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["down_proj"]}),
         "recipe.json": json.dumps({"schema": "organ-recipe/1", "name": "chimera", "donors": {"a": NAMES["STORIES_Q4"], "b": NAMES["STORIES"]},
                                    "host": "a", "rules": [{"from": "b", "type": "organ", "layers": "1-2"}]}),
-        "words.txt": " the\n mom\n", "flags.conf": "mode = strict\nvectors = 2\n", "wrong.conf": "nothing = 1\n", "wrong.json": "{",
+        "words.txt": " the\n mom\n", "prompts.jsonl": "[1, 5, 9, 357, 265]\n[1, 265, 9]\n", "flags.conf": "mode = strict\nvectors = 2\n", "wrong.conf": "nothing = 1\n", "wrong.json": "{",
         "wrong.safetensors": "x" * 64, "wrong.gguf": "GGUF" + "\x01" * 60, "wrong.h5": "\x01" * 64}
     for name, text in texts.items():
         with open(f"{folder}/{name}", "w", encoding="utf-8") as file:

@@ -110,7 +110,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout
 
-    wrote = f"echo x >> {folder}/count; echo \"$*\"; printf abc > w.gguf; exit 3\n"
+    names = '{"commands": {"measure": {}, "organ.verify": {}}}'
+    wrote = f"[ \"$1 $2\" != \"commands --json\" ] || {{ echo '{names}'; exit 0; }}\necho x >> {folder}/count; echo \"$*\"; printf abc > w.gguf; exit 3\n"
     program("old", wrote)
     assert "1 cases are the same" in compared(program("copy", "#\n" + wrote), code=0)
     once = len(pathlib.Path(folder, "count").read_text())

@@ -38,12 +38,10 @@ void add_activations(Command& app, Session& session) {
       "DUMP: a folder or file of .npy or .safetensors arrays mlp.L [tokens, neurons], hidden.L, "
       "logits [tokens, vocabulary]. The same command again resumes.");
   command.add_input("dump", settings.dump, "Folder or file of dumped activations")->required();
-  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
-      ->required();
+  add_results_file(command, settings.run.output);
   command.add_input("--model", settings.model,
                     "Model: cosines between the rows of its gate projections");
-  command.add_input("--model-config", settings.model_config,
-                    "config.json of a single .safetensors model");
+  add_model_config(command, settings.model_config, "config.json of a single .safetensors model");
   command.add_flag("--hidden", settings.hidden, "hidden.L instead of mlp.L");
   command.add_flag("--no-effective-rank", flags->no_effective_rank,
                    "Leave out the spectrum of the token covariance, which takes most of the time");

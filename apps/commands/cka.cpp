@@ -7,7 +7,6 @@
 #include <vindex/error.hpp>
 
 #include <memory>
-#include <string>
 
 namespace vindex::apps {
 
@@ -42,8 +41,7 @@ void add_cka(Command& app, Session& session) {
   command.add_input("a", settings.dump_a, "Dump A: folder or file of .npy or .safetensors")
       ->required();
   command.add_input("b", settings.dump_b, "Dump B")->required();
-  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
-      ->required();
+  add_results_file(command, settings.run.output);
   add_roles(command, settings.role, "Which arrays: hidden, mlp or router_logits")
       ->check(CLI::IsMember({"hidden", "mlp", "router_logits"}))
       ->capture_default_str();

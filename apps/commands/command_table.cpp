@@ -1,3 +1,4 @@
+// Owns the groups of the help, each with the functions that declare its commands.
 #include "command_table.hpp"
 
 #include <cstddef>

@@ -8,10 +8,7 @@
 #include "commands/compare/compared.hpp"
 #include "engine/run/job_runner.hpp"
 
-#include <fmt/format.h>
-
 #include <memory>
-#include <unistd.h>
 
 namespace vindex::apps {
 
@@ -61,8 +58,7 @@ void add_compare(Command& app, Session& session) {
       "The same command again resumes. `vindex show pairs.h5` prints the table again.");
   command.add_input("a", settings.model_a, "Model A: folder or file")->required();
   command.add_input("b", settings.model_b, "Model B: folder or file")->required();
-  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
-      ->required();
+  add_results_file(command, settings.run.output);
   command.add_value("--map", settings.map_text,
                     "Layers of A beside layers of B: 0-10:4-14, several with commas");
   add_layers(command, flags->layers, "Layers of A, for example 0,1,15-20");

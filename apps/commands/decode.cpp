@@ -32,8 +32,7 @@ void add_decode(Command& app, Session& session) {
                   "File to write (-: standard output)")
       ->required();
   add_force(command, options->force, "Replace a file that is there");
-  command.add_input("--model-config", options->model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, options->model_config);
   command.runs(session, [&session, options] {
     const bool stream = options->output == "-";
     if (stream && ::isatty(STDOUT_FILENO) == 1) {

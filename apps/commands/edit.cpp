@@ -29,7 +29,7 @@ struct EditFlags {
 /// `--direction feature F` takes two words; where the first is a file the second was the model.
 void settle_words(EditFlags& flags) {
   edit::EditSettings& settings = flags.settings;
-  if (settings.verb == edit::EditVerb::kDelete) {
+  if (settings.kind == edit::EditKind::kDelete) {
     const bool is_word = flags.direction[0] == "feature" || flags.direction[0] == "singular";
     if (flags.direction.size() == 2 && !is_word && settings.model.empty()) {
       settings.model = flags.direction[1];
@@ -68,9 +68,9 @@ edit::EditSettings edit_settings(EditFlags flags, const Session& session) {
   settle_words(flags);
   settle_slice(flags);
   edit::EditSettings settings = flags.settings;
-  if (settings.verb != edit::EditVerb::kApply &&
+  if (settings.kind != edit::EditKind::kApply &&
       settings.tensor.empty() == settings.tensors.empty()) {
-    throw UsageError("E-USAGE", settings.verb == edit::EditVerb::kDelete
+    throw UsageError("E-USAGE", settings.kind == edit::EditKind::kDelete
                                     ? "name the matrix with --tensor, or several with --tensors"
                                     : "name the matrix with --tensor");
   }
@@ -138,10 +138,8 @@ Command& add_edit_command(Command& edit, Session& session, const std::shared_ptr
       "C (.npy), in x in: E[x x^T] of usual inputs: what the edit changes there; memit "
       "solves with it, without it with the identity");
   add_force(command, settings.replace);
-  command.add_output("--report", flags->report, "report.json",
-                     "Write the report as JSON to this file");
-  command.add_input("--model-config", settings.model_config,
-                    "config.json of a single .safetensors");
+  add_report(command, flags->report);
+  add_model_config(command, settings.model_config);
   add_threads(command, settings.threads, "Threads (0: every core)");
   add_ram_budget(command, flags->ram_budget);
   command.add_flag("--json", flags->json, "The report as one JSON document");
@@ -157,7 +155,7 @@ void add_tensor(Command& command, EditFlags& flags) {
 
 void add_delete(Command& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
-  flags->settings.verb = edit::EditVerb::kDelete;
+  flags->settings.kind = edit::EditKind::kDelete;
   Command& command = add_edit_command(
       edit, session, flags, "delete",
       "Remove a direction from a matrix\n\n"
@@ -195,7 +193,7 @@ void add_delete(Command& edit, Session& session) {
 
 void add_insert(Command& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
-  flags->settings.verb = edit::EditVerb::kInsert;
+  flags->settings.kind = edit::EditKind::kInsert;
   Command& command = add_edit_command(
       edit, session, flags, "insert",
       "Add d to the output for the key k: W + d k^T / (k . k)\n\n"
@@ -210,7 +208,7 @@ void add_insert(Command& edit, Session& session) {
 
 void add_memit(Command& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
-  flags->settings.verb = edit::EditVerb::kMemit;
+  flags->settings.kind = edit::EditKind::kMemit;
   Command& command = add_edit_command(
       edit, session, flags, "memit",
       "Many keys at once: W + D (K^T C^-1 K + ridge I)^-1 K^T C^-1\n\n"
@@ -230,7 +228,7 @@ void add_memit(Command& edit, Session& session) {
 
 void add_apply(Command& edit, Session& session) {
   auto flags = std::make_shared<EditFlags>();
-  flags->settings.verb = edit::EditVerb::kApply;
+  flags->settings.kind = edit::EditKind::kApply;
   Command& command = add_edit_command(
       edit, session, flags, "apply",
       "Add a patch or a LoRA adapter (PEFT, MLX, GGUF) to a model\n\n"

@@ -46,7 +46,7 @@ void add_experts(Command& app, Session& session) {
       "experts, beside its null. The same command again resumes. `vindex show experts.h5` prints "
       "the table.");
   command.add_input("model", run.model, "Model folder or file")->required();
-  command.add_output("-o,--output", run.output, "{inputs}.h5", "Results file (HDF5)")->required();
+  add_results_file(command, run.output);
   add_layers(command, flags->layers);
   add_roles(command, flags->roles);
   command.add_value("--tensors", flags->tensors, "Regular expression for the whole logical name");
@@ -56,7 +56,7 @@ void add_experts(Command& app, Session& session) {
                  "the\nexperts a second time")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
-  command.add_input("--model-config", run.model_config, "config.json of a single .safetensors");
+  add_model_config(command, run.model_config);
   add_backend_flags(command, flags->backend);
   add_job_flags(command, flags->job, "Workers on the host (0: every core)");
   command.runs(session, [&session, flags] { return run_experts(*flags, session); });

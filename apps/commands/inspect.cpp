@@ -28,8 +28,7 @@ void add_inspect(Command& app, Session& session) {
   add_reshape(command, options->reshape);
   command.add_flag("--lora", options->settings.lora,
                    "The LoRA pairs of an adapter; MODEL may be a GGUF one");
-  command.add_input("--model-config", options->settings.model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, options->settings.model_config);
   command.runs(session, [&session, options] {
     options->settings.reshape_out = options->reshape == "out";
     model::InspectWidths widths;

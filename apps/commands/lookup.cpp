@@ -6,6 +6,7 @@
 #include "apps/options/job_flags.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/console_reporter.hpp"
+#include "commands/lookup/lookup_report.hpp"
 #include "commands/lookup/lookup_run.hpp"
 #include "commands/lookup/store/store_features.hpp"
 #include "commands/lookup/store/stored_features.hpp"
@@ -244,8 +245,7 @@ void add_lookup(Command& app, Session& session) {
   command.add_flag("--restart", flags->job.restart, "Replace what -o wrote of other settings");
   command.add_input("--tokenizer", settings.tokenizer,
                     "A tokenizer.json (default: the GGUF keys, or the one beside the weights)");
-  command.add_input("--model-config", settings.model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, settings.model_config);
   add_threads(command, flags->job.threads, "Workers (0: every core)");
   add_ram_budget(command, flags->job.ram_budget);
   add_progress(command, flags->job.progress);

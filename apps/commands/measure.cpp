@@ -4,6 +4,8 @@
 #include "apps/options/flag_names.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/reporting/console_reporter.hpp"
+#include "commands/spectra/dry_run.hpp"
+#include "commands/spectra/expected_time.hpp"
 #include "commands/spectra/measure_run.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/size_text.hpp"
@@ -15,9 +17,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 namespace vindex::apps {
@@ -48,18 +50,19 @@ std::string proof_text(const engine::WorkPlan& plan, const commands::AccessProof
 
 /// What `vindex plan` prints and, where `flags` ask for a dry run, what it has tried.
 Ending show_plan(const MeasureFlags& flags, const Session& session) {
-  engine::RunSettings settings = settings_of(flags, session);
+  commands::SpectraSettings settings = settings_of(flags, session);
   // What is tried is fetched, and nothing of it is left.
-  const std::uint64_t copies = std::exchange(settings.disk_budget, 0);
+  const std::uint64_t copies = std::exchange(settings.copies.disk_budget, 0);
   // A plan touches no weights.
   settings.indexing.tied = model::TiedOutput::kComparePlaces;
-  const engine::SelectedModel model = engine::open_selected(settings);
+  const commands::SpectraModel model = commands::open_spectra_model(settings);
   std::string note;
-  const auto backends = engine::open_backends(settings, note);
+  const auto backends =
+      commands::open_spectra_backends(settings, engine::open_devices(settings.run), note);
   const engine::WorkPlan plan = commands::plan_run(settings, model, backends);
   const commands::AccessProof proof =
-      flags.dry_run ? commands::prove_access(settings, model, plan) : commands::AccessProof{};
-  const double seconds = commands::expected_seconds(plan, model.index, settings, backends);
+      flags.dry_run ? commands::prove_access(settings.run, model, plan) : commands::AccessProof{};
+  const double seconds = commands::expected_seconds(plan, model.index, settings.run, backends);
   const std::uint64_t disk = commands::needed_disk(plan, copies);
   if (flags.job.json) {
     Json document{{"schema", "vindex-plan/1"},
@@ -92,7 +95,7 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
     if (const std::uint64_t bytes = backend->limits().device_bytes; bytes > 0) {
       devices +=
           fmt::format("device memory     {} of {} on {}\n",
-                      memory_text(commands::device_need(plan, model.index, settings, *backend)),
+                      memory_text(commands::device_need(plan, model.index, settings.run, *backend)),
                       memory_text(bytes), backend->info().device);
     }
   }
@@ -107,11 +110,11 @@ Ending show_plan(const MeasureFlags& flags, const Session& session) {
                   settings.sample ? fmt::format("{} of {}", plan.matrices, model.before_sample)
                                   : std::to_string(plan.matrices),
                   plan.units.size(), data_text(plan.read_bytes), memory_text(plan.ram_bytes),
-                  memory_text(plan.least_ram_bytes), memory_text(settings.ram_budget),
-                  settings.ram_budget_source, memory_text(plan.ring_bytes), devices,
+                  memory_text(plan.least_ram_bytes), memory_text(settings.run.ram_budget),
+                  settings.run.provenance.ram_budget_source, memory_text(plan.ring_bytes), devices,
                   data_text(plan.output_bytes), data_text(disk), engine::clock_text(seconds),
                   data_text(static_cast<double>(plan.read_bytes) / std::max(seconds, 1e-3))) +
-      (flags.dry_run ? proof_text(plan, proof, settings.output) : std::string()));
+      (flags.dry_run ? proof_text(plan, proof, settings.run.output) : std::string()));
   return Ending();
 }
 
@@ -144,20 +147,22 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
   if (flags.dry_run) {
     return show_plan(flags, session);
   }
-  const engine::RunSettings settings = settings_of(flags, session);
-  say_few_draws(settings.options.sign_flip_draws, session);
+  const commands::SpectraSettings settings = settings_of(flags, session);
+  say_few_draws(settings.run.options.sign_flip_draws, session);
   return run_job(
-      settings, flags.job, session,
+      settings.run, flags.job, session,
       {.noun = "matrices",
        .not_finite = "weights that are not finite; their rows say so and have no metrics",
-       .json = [&] { return report::groups_json(report::read_shown(settings.output, {})); },
-       .text = [&](std::size_t width,
-                   std::string& backend) { return tables_text(settings.output, width, backend); }},
-      [&](const engine::RunHooks& hooks) { return commands::measure_model(settings, hooks); });
+       .json = [&] { return report::groups_json(report::read_shown(settings.run.output, {})); },
+       .text =
+           [&](std::size_t width, std::string& backend) {
+             return tables_text(settings.run.output, width, backend);
+           }},
+      std::bind_front(commands::measure_model, std::cref(settings)));
 }
 
 void add_model(Command& command, MeasureFlags& flags) {
-  command.add_input("model", flags.settings.model, "Model folder or file")->required();
+  command.add_input("model", flags.settings.run.model, "Model folder or file")->required();
 }
 
 }  // namespace
@@ -191,8 +196,7 @@ void add_measure(Command& app, Session& session) {
   add_model(command, *flags);
   add_measure_flags(command, *flags);
   add_sample_flags(command, *flags);
-  command.add_output("-o,--output", flags->settings.output, "{inputs}.h5", "Results file (HDF5)")
-      ->required();
+  add_results_file(command, flags->settings.run.output);
   command.add_flag("--dry-run", flags->dry_run,
                    "Plan, and try everything that the run needs: read of every file, output, disk");
   add_run_flags(command, *flags, "What `vindex show --json` prints of the results file");

@@ -1,7 +1,10 @@
 // The command merge: parts of many workers to one results file.
+#include "results/runs/merge.hpp"
+
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

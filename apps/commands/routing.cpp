@@ -64,12 +64,10 @@ void add_routing(Command& app, Session& session) {
       "routers write them: before softmax or sigmoid, without biases that choose. The same "
       "command again resumes.");
   command.add_input("dump", settings.dump, "Folder or file of dumped router logits")->required();
-  command.add_output("-o,--output", settings.run.output, "{inputs}.h5", "Results file (HDF5)")
-      ->required();
+  add_results_file(command, settings.run.output);
   command.add_input("--model", settings.model,
                     "Model whose routers' rule and biases hold (default: what the dump carries)");
-  command.add_input("--model-config", settings.model_config,
-                    "config.json of a single .safetensors model");
+  add_model_config(command, settings.model_config, "config.json of a single .safetensors model");
   command.add_value("--top-k", flags->top_k, "Instead of a model: experts of a token")
       ->check(CLI::PositiveNumber);
   command.add_value("--scoring", flags->scoring, "With --top-k: from logits to scores")

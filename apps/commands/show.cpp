@@ -7,8 +7,9 @@
 #include "report/text/cells_text.hpp"
 #include "report/text/shown_models.hpp"
 #include "report/text/shown_spectra.hpp"
-#include "results/parts/run_store.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -80,7 +81,7 @@ void refuse_metric_flags(const ShowFlags& flags, results::FileSchema schema) {
     throw UsageError("E-SHOW-KIND",
                      fmt::format("{} is a file of `vindex {}`: --layer, --block, --role, --top, "
                                  "--by, --per-layer, --wide and --json go with it",
-                                 printable(flags.path), results::writing_verb(schema)));
+                                 printable(flags.path), results::writing_command(schema)));
   }
 }
 

@@ -5,7 +5,8 @@
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/progress.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -168,7 +169,7 @@ std::string status_text(const results::RunStatus& status, const std::string& pat
     sentence(fmt::format(
         "no process works on it; the same `vindex {}` command again goes on from here (of a run by "
         "--worker, those of the workers that are not done)",
-        results::writing_verb(status.schema)));
+        results::writing_command(status.schema)));
   } else if (status.state == "running" || status.state == "finished") {
     sentence(fmt::format("all parts are there: vindex merge {}.parts -o {}", printable(path),
                          printable(path)));

@@ -52,9 +52,9 @@ commands::TraceSettings trace_settings(const TraceFlags& flags, const Session& s
   settle_backend(settings.run, flags.backend);
   const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.run.ram_budget = budget.bytes;
-  settings.run.ram_budget_source = budget.source_text();
-  settings.run.command = session.arguments;
-  settings.run.unset_variables = session.unset_variables;
+  settings.run.provenance.ram_budget_source = budget.source_text();
+  settings.run.provenance.command = session.arguments;
+  settings.run.provenance.unset_variables = session.unset_variables;
   return settings;
 }
 
@@ -137,8 +137,7 @@ void add_trace(Command& app, Session& session) {
   add_force(command, settings.replace, "Replace a dump that is there, nothing else");
   command.add_flag("--restart", settings.run.restart,
                    "Begin anew, whatever an earlier run has kept");
-  command.add_input("--model-config", settings.run.model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, settings.run.model_config);
   command.add_input("--against-config", settings.against_config,
                     "config.json of --against, where that is a single .safetensors");
   add_backend_flags(command, flags->backend, "auto, cpu or cuda", "CUDA device");

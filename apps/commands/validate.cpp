@@ -1,7 +1,8 @@
 // The command validate: a results file checked against its schema.
+#include "results/reading/validate.hpp"
+
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
-#include "results/parts/run_store.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "terminal.hpp"
 
 #include "apps/process/session.hpp"
-#include "core/files/output_target.hpp"
+#include "core/files/output_sink.hpp"
 #include "core/text/secrets.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/version.hpp"

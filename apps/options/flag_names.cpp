@@ -15,6 +15,19 @@ CLI::Option* add_roles(Command& command, std::string& target, const std::string&
   return command.add_value("--roles,--role", target, help);
 }
 
+void add_results_file(Command& command, std::string& target) {
+  command.add_output("-o,--output", target, "{inputs}.h5", "Results file (HDF5)")->required();
+}
+
+void add_model_config(Command& command, std::string& target, const std::string& help) {
+  command.add_input("--model-config", target, help);
+}
+
+void add_report(Command& command, std::string& target, const std::string& what) {
+  command.add_output("--report", target, "report.json",
+                     "Write the " + what + " as JSON to this file");
+}
+
 void add_force(Command& command, bool& target, const std::string& help) {
   command.add_flag("--force", target, help);
   command.add_former_flag("--replace", "--force");

@@ -19,6 +19,16 @@ CLI::Option* add_blocks(Command& command, std::string& target,
 CLI::Option* add_roles(Command& command, std::string& target,
                        const std::string& help = "Roles, for example down_proj,gate_up_proj");
 
+/// -o: the results file of a job, which it needs.
+void add_results_file(Command& command, std::string& target);
+
+/// --model-config, for a model that is one file without its configuration beside it.
+void add_model_config(Command& command, std::string& target,
+                      const std::string& help = "config.json of a single .safetensors");
+
+/// --report: what the command found, as a JSON document (reporting/report_file.hpp).
+void add_report(Command& command, std::string& target, const std::string& what = "report");
+
 /// --force: what is at the place of an output is replaced. Says so where the former --replace
 /// stands.
 void add_force(Command& command, bool& target,

@@ -10,6 +10,7 @@
 #include "apps/process/arithmetic_environment.hpp"
 #include "apps/process/environment.hpp"
 #include "core/text/text_parts.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/plan/worker_share.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
@@ -18,7 +19,6 @@
 
 #include <map>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace vindex::apps {
@@ -47,9 +47,9 @@ void add_backend_flags(Command& command, BackendFlags& flags, const char* backen
   command.add(ValueKind::kDevices, "--device", flags.device, devices)->capture_default_str();
 }
 
-void add_threads(Command& command, std::int32_t& threads, const char* workers) {
+void add_threads(Command& command, std::int32_t& threads, const char* workers, std::int32_t most) {
   command.add_value("--threads", threads, workers)
-      ->check(CLI::Range(0, 1024))
+      ->check(CLI::Range(0, most))
       ->capture_default_str();
 }
 
@@ -103,7 +103,7 @@ void settle_worker(engine::RunSettings& settings, const JobFlags& flags) {
   const engine::ChosenShare chosen = engine::worker_share(flags.worker, scheduler_variables());
   settings.worker = chosen.share;
   settings.worker.claims = flags.claim;
-  settings.worker_source = chosen.source;
+  settings.provenance.worker_source = chosen.source;
 }
 
 }  // namespace
@@ -111,12 +111,12 @@ void settle_worker(engine::RunSettings& settings, const JobFlags& flags) {
 void settle_job(engine::RunSettings& settings, const JobFlags& flags, const Session& session) {
   const engine::RamBudget budget = ram_budget_of(session, flags.ram_budget);
   settings.ram_budget = budget.bytes;
-  settings.ram_budget_source = budget.source_text();
+  settings.provenance.ram_budget_source = budget.source_text();
   settle_worker(settings, flags);
   settings.threads = flags.threads;
   settings.restart = flags.restart;
-  settings.command = session.arguments;
-  settings.unset_variables = session.unset_variables;
+  settings.provenance.command = session.arguments;
+  settings.provenance.unset_variables = session.unset_variables;
 }
 
 void settle_backend(engine::RunSettings& settings, const BackendFlags& flags) {
@@ -130,7 +130,7 @@ std::unique_ptr<Backend> open_backend(const BackendFlags& flags, std::int32_t th
                                       const Session& session) {
   engine::RunSettings settings;
   settle_backend(settings, flags);
-  settings.unset_variables = session.unset_variables;
+  settings.provenance.unset_variables = session.unset_variables;
   settings.threads = threads;
   settings.options.vectors = 1;
   std::string note;
@@ -160,14 +160,14 @@ std::int32_t parse_null(const std::string& text) {
 
 }  // namespace
 
-engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session) {
+commands::SpectraSettings settings_of(const MeasureFlags& flags, const Session& session) {
   static const std::map<std::string, input::ReadPath> kPaths = {
       {"auto", input::ReadPath::kAuto},
       {"direct", input::ReadPath::kDirect},
       {"buffered", input::ReadPath::kBuffered}};
-  engine::RunSettings settings = flags.settings;
-  settings.reading.path = kPaths.at(flags.read);
-  settings.selection =
+  commands::SpectraSettings settings = flags.settings;
+  settings.run.reading.path = kPaths.at(flags.read);
+  settings.run.selection =
       model::parse_selection(flags.layers, flags.blocks, flags.roles, flags.tensors);
   settings.in_drawn_order = flags.order == "sampled";
   if (!flags.sample.empty()) {
@@ -176,24 +176,24 @@ engine::RunSettings settings_of(const MeasureFlags& flags, const Session& sessio
     settings.sample = model::SampleChoice();  // everything, by the usual seed
   }
   settings.indexing.reshape_out = flags.reshape == "out";
-  settings.options.mode = mode_of(flags.mode);
-  settings.options.escalate = !flags.no_escalate;
-  settings.options.sign_flip_draws = parse_null(flags.null);
+  settings.run.options.mode = mode_of(flags.mode);
+  settings.run.options.escalate = !flags.no_escalate;
+  settings.run.options.sign_flip_draws = parse_null(flags.null);
   settings.store_spectra = !flags.no_spectra;
   if (!flags.disk_budget.empty()) {
-    settings.disk_budget = parse_size(flags.disk_budget);
-    settings.copies_folder =
-        flags.disk_folder.empty() ? settings.output + ".copies" : flags.disk_folder;
+    settings.copies.disk_budget = parse_size(flags.disk_budget);
+    settings.copies.folder =
+        flags.disk_folder.empty() ? settings.run.output + ".copies" : flags.disk_folder;
   } else if (!flags.disk_folder.empty()) {
     throw UsageError("E-USAGE", "--disk-folder says where copies go: give --disk-budget SIZE too");
   }
-  settle_backend(settings, flags.backend);
-  settle_job(settings, flags.job, session);
+  settle_backend(settings.run, flags.backend);
+  settle_job(settings.run, flags.job, session);
   return settings;
 }
 
 void add_measure_flags(Command& command, MeasureFlags& flags) {
-  engine::RunSettings& settings = flags.settings;
+  commands::SpectraSettings& settings = flags.settings;
   add_layers(command, flags.layers);
   add_blocks(command, flags.blocks);
   add_roles(command, flags.roles);
@@ -213,12 +213,12 @@ void add_measure_flags(Command& command, MeasureFlags& flags) {
                    "Keep the first route; what depends on the trailing singular values is NaN");
   add_backend_flags(command, flags.backend);
   command
-      .add_value("--svd-route", settings.options.svd_route,
+      .add_value("--svd-route", settings.run.options.svd_route,
                  "auto, library, qr, proof (of the bounds of fast); cuda also two-stage, with "
                  "+gram-mma, +gram-wgmma or +gram-clusters, +band-plain or +band-tensor, and "
                  "+kernels-former")
       ->capture_default_str();
-  command.add_value("--vectors", settings.options.vectors, "Also the top K singular vectors")
+  command.add_value("--vectors", settings.run.options.vectors, "Also the top K singular vectors")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   command
@@ -232,8 +232,7 @@ void add_measure_flags(Command& command, MeasureFlags& flags) {
                     "importance matrix FILE (GGUF or .dat)");
   command.add_flag("--no-spectra", flags.no_spectra,
                    "Leave the singular values themselves out of the file");
-  command.add_input("--model-config", settings.model_config,
-                    "config.json of a single .safetensors");
+  add_model_config(command, settings.run.model_config);
 }
 
 void add_disk_budget(Command& command, MeasureFlags& flags) {
@@ -266,7 +265,7 @@ void add_run_flags(Command& command, MeasureFlags& flags, const char* document) 
       ->check(CLI::IsMember({"auto", "direct", "buffered"}))
       ->capture_default_str();
   command
-      .add_value("--read-depth", flags.settings.reading.depth,
+      .add_value("--read-depth", flags.settings.run.reading.depth,
                  "Requests of 8 MiB in flight (0: as measured best)")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();

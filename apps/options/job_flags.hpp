@@ -7,9 +7,6 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "engine/plan/memory_budget.hpp"
-#include "results/parts/run_store.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -39,7 +36,8 @@ void add_backend_flags(Command& command, BackendFlags& flags,
 
 // Single ones, for commands that leave no results file to resume. --config needs no place to go to:
 // with_configuration() has read the file before the command line is parsed.
-void add_threads(Command& command, std::int32_t& threads, const char* workers);
+void add_threads(Command& command, std::int32_t& threads, const char* workers,
+                 std::int32_t most = 1024);
 void add_ram_budget(Command& command, std::string& text);
 void add_progress(Command& command, std::string& choice);
 void add_config(Command& command);
@@ -79,7 +77,7 @@ std::unique_ptr<Backend> open_backend(const BackendFlags& flags, std::int32_t th
 
 /// Flags as typed; settings_of() turns them into what the engine understands.
 struct MeasureFlags {
-  engine::RunSettings settings;
+  commands::SpectraSettings settings;
   BackendFlags backend;
   JobFlags job;
   std::string layers, blocks, roles, tensors, sample,
@@ -91,7 +89,7 @@ struct MeasureFlags {
 /// --disk-budget and --disk-folder.
 void add_disk_budget(Command& command, MeasureFlags& flags);
 
-engine::RunSettings settings_of(const MeasureFlags& flags, const Session& session);
+commands::SpectraSettings settings_of(const MeasureFlags& flags, const Session& session);
 
 /// What is measured, and how.
 void add_measure_flags(Command& command, MeasureFlags& flags);

@@ -1,3 +1,4 @@
+// Owns reading these variables, the ones in which schedulers number their tasks among them.
 #include "environment.hpp"
 
 #include <cstdlib>

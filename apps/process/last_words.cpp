@@ -1,8 +1,6 @@
 // Owns what is said where an exception has nobody to catch it, or a library ends the program.
 #include "last_words.hpp"
 
-#include "apps/console/terminal.hpp"
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -3,7 +3,7 @@
 
 #include "session.hpp"
 
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 
 #include <fmt/format.h>
 

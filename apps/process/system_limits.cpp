@@ -1,3 +1,4 @@
+// Owns the calls of the system behind these requests, each left out where it fails.
 #include "system_limits.hpp"
 
 #include <cerrno>

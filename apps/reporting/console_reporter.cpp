@@ -6,7 +6,8 @@
 #include "apps/process/stop_signals.hpp"
 #include "engine/run/job_runner.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "apps/process/session.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,3 +1,5 @@
+// Owns the walk over the tree of commands that makes this document: types, choices and bounds are
+// read off the rules that CLI11 prints, kinds off what each option was declared as.
 #include "describe_commands.hpp"
 
 #include "apps/console/help_text.hpp"

@@ -3,7 +3,7 @@
 
 #include "apps/console/terminal.hpp"
 #include "apps/process/session.hpp"
-#include "core/files/output_target.hpp"
+#include "core/files/output_sink.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/opening.hpp"

@@ -81,7 +81,7 @@ Purified purified_once(const std::string& name, const throughput::DrawnMatrix& m
   const purify::NoiseFit fit = purify::fit_noise(kRows, kCols, report.sigma);
   const purify::PurifyRule rule =
       rule_of(name, laser_rmt_rank(report.sigma, fit.aspect), std::min(kRows, kCols));
-  purify::ChangeFigures change;
+  purify::ChangeStatistics change;
   if (purify::is_spectral(rule.method)) {
     const std::vector<double> kept = purify::kept_values(rule, fit, report.sigma);
     change = purify::change_of_values(report.sigma, kept);

@@ -330,8 +330,8 @@ class TimedJob final : public engine::Job {
   Clocks& clocks_;
 };
 
-engine::SelectedModel make_model(const SimulatedRun& run, int descriptor, ThreadClocks& beginner) {
-  engine::SelectedModel model;
+commands::SpectraModel make_model(const SimulatedRun& run, int descriptor, ThreadClocks& beginner) {
+  commands::SpectraModel model;
   std::vector<const SimulatedShape*> period;
   for (const SimulatedShape& shape : run.period) {
     period.insert(period.end(), static_cast<std::size_t>(shape.repeats), &shape);
@@ -434,7 +434,7 @@ SimulatedTimes simulate(const SimulatedRun& run) {
   const Descriptor descriptor;
   Clocks clocks;
   SleepingStorage storage(run.bytes_per_second, run.copied_file);
-  engine::SelectedModel model = make_model(run, descriptor.number, clocks.beginner);
+  commands::SpectraModel model = make_model(run, descriptor.number, clocks.beginner);
   engine::JobRun job_run;
   job_run.output = run.output;
   job_run.description = describe(model);

@@ -5,7 +5,7 @@
 
 FOLDER gets a synthetic GGUF (Q8_0 matrices of random bytes, F32 norms) and is emptied of what the run made. What is timed
 is what a user waits for with nothing left to write: `cp` and then fsync of the file (or of every organ that is copied
-back), the verbs with the fsync that they do themselves. The source is in the page cache for all of them. Ratios are of
+back), the commands with the fsync that they do themselves. The source is in the page cache for all of them. Ratios are of
 medians. Standard library alone.
 """
 import argparse

@@ -7,7 +7,7 @@
 #include "buffers.hpp"
 
 #include "core/files/companions.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Owns the list of kinds of files: a line for each job that writes one.
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 
 #include <array>
 

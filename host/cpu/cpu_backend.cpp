@@ -67,8 +67,21 @@ class CpuBackend final : public Backend {
                std::uint64_t workspace_limit, std::span<MatrixReport> out) override {
     expects(batch.size() == out.size(), "measure: one report per matrix");
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      out[i] = measure_one(*batch[i], options, workspace_limit);
-      batch[i]->release();
+      MatrixInput& input = *batch[i];
+      out[i] = {};
+      if (!statistics::is_refused(input, out[i])) {
+        const SvdPlan plan = plan_svd({.rows = input.rows(),
+                                       .cols = input.cols(),
+                                       .encoding = &input.encoding(),
+                                       .options = options,
+                                       .in_memory = input.in_memory(),
+                                       .workspace_limit = workspace_limit,
+                                       .tiles = unit_.tiles,
+                                       .bf16_by_vectors = unit_.bf16_by_vectors});
+        Workspace workspace(workspace_limit, options.stop);
+        measure_on_cpu(input, plan, options, workspace, out[i]);
+      }
+      input.release();
     }
   }
 
@@ -86,25 +99,6 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  MatrixReport measure_one(MatrixInput& input, const MeasureOptions& options,
-                           std::uint64_t workspace_limit) const {
-    MatrixReport report;
-    if (statistics::is_refused(input, report)) {
-      return report;
-    }
-    const SvdPlan plan = plan_svd({.rows = input.rows(),
-                                   .cols = input.cols(),
-                                   .encoding = &input.encoding(),
-                                   .options = options,
-                                   .in_memory = input.in_memory(),
-                                   .workspace_limit = workspace_limit,
-                                   .tiles = unit_.tiles,
-                                   .bf16_by_vectors = unit_.bf16_by_vectors});
-    Workspace workspace(workspace_limit, options.stop);
-    measure_on_cpu(input, plan, options, workspace, report);
-    return report;
-  }
-
   std::int32_t threads_;
   const blas::BlasInfo& blas_;
   const Unit unit_;

@@ -41,33 +41,10 @@ statistics::Step first_step(const SvdPlan& plan) {
 /// One matrix on its way into a report.
 class Measurement {
  public:
-  Measurement(TileReader& reader, bool transposed, const SvdPlan& plan,
-              const MeasureOptions& options, Workspace& workspace, MatrixReport& report)
-      : reader_(reader),
-        transposed_(transposed),
-        plan_(plan),
-        options_(options),
-        workspace_(workspace),
-        report_(report) {}
+  Measurement(TileReader& reader, const SvdPlan& plan, const MeasureOptions& options,
+              Workspace& workspace, MatrixReport& report)
+      : reader_(reader), plan_(plan), options_(options), workspace_(workspace), report_(report) {}
 
-  void run() {
-    statistics::StepContext context = statistics::begin_measurement(
-        first_step(plan_), plan_.short_side, plan_.long_side, options_,
-        {.sum_terms = gram64_terms(plan_),
-         .max_tail_values = max_tail_values(plan_),
-         .tail_leaves_zeros = true});
-    take_steps(context, {}, [&](const statistics::StepResult& found) {
-      return statistics::judge(found, context, report_);
-    });
-    run_sign_flips();
-    if (statistics::begin_vectors(options_, report_)) {
-      report_.vectors =
-          singular_vectors(reader_, plan_, options_.vectors, transposed_, workspace_, report_);
-    }
-    report_.seconds_decode = reader_.seconds();
-  }
-
- private:
   /// Computes what `judged` asks for until it asks for no more; the last finding.
   template <typename Judged>
   statistics::StepResult take_steps(statistics::StepContext& context, const TileChange& change,
@@ -84,6 +61,27 @@ class Measurement {
     return found;
   }
 
+  void run_sign_flips() {
+    if (options_.sign_flip_draws == 0) {
+      return;
+    }
+    const statistics::SignFlipCollector collector(plan_.short_side, plan_.long_side, options_.mode);
+    if (!statistics::begin_draws(options_, collector, report_)) {
+      return;
+    }
+    for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
+      TileChange change;
+      change.sign_flip_draw = static_cast<std::uint64_t>(draw);
+      statistics::StepContext context =
+          statistics::begin_draw(first_step(plan_), plan_.short_side, plan_.long_side, options_);
+      statistics::StepResult found = take_steps(
+          context, change,
+          [&](const statistics::StepResult& one) { return statistics::judge_draw(one, context); });
+      collector.add(std::move(found.sigma), report_.moments.sum_squares, *report_.sign_flip);
+    }
+  }
+
+ private:
   statistics::StepResult compute(const statistics::StepContext& context,
                                  statistics::StepResult before, std::int64_t lost,
                                  const TileChange& change) {
@@ -114,28 +112,7 @@ class Measurement {
     return change.sign_flip_draw || options_.mode == SpectrumMode::kFast ? nullptr : &reduced_;
   }
 
-  void run_sign_flips() {
-    if (options_.sign_flip_draws == 0) {
-      return;
-    }
-    const statistics::SignFlipCollector collector(plan_.short_side, plan_.long_side, options_.mode);
-    if (!statistics::begin_draws(options_, collector, report_)) {
-      return;
-    }
-    for (std::int32_t draw = 0; draw < options_.sign_flip_draws; ++draw) {
-      TileChange change;
-      change.sign_flip_draw = static_cast<std::uint64_t>(draw);
-      statistics::StepContext context =
-          statistics::begin_draw(first_step(plan_), plan_.short_side, plan_.long_side, options_);
-      statistics::StepResult found = take_steps(
-          context, change,
-          [&](const statistics::StepResult& one) { return statistics::judge_draw(one, context); });
-      collector.add(std::move(found.sigma), report_.moments.sum_squares, *report_.sign_flip);
-    }
-  }
-
   TileReader& reader_;
-  bool transposed_;
   const SvdPlan& plan_;
   const MeasureOptions& options_;
   Workspace& workspace_;
@@ -148,7 +125,21 @@ class Measurement {
 void measure_on_cpu(MatrixInput& input, const SvdPlan& plan, const MeasureOptions& options,
                     Workspace& workspace, MatrixReport& report) {
   TileReader reader(input, plan, workspace);
-  Measurement(reader, input.transposed(), plan, options, workspace, report).run();
+  Measurement measurement(reader, plan, options, workspace, report);
+  statistics::StepContext context =
+      statistics::begin_measurement(first_step(plan), plan.short_side, plan.long_side, options,
+                                    {.sum_terms = gram64_terms(plan),
+                                     .max_tail_values = max_tail_values(plan),
+                                     .tail_leaves_zeros = true});
+  measurement.take_steps(context, {}, [&](const statistics::StepResult& found) {
+    return statistics::judge(found, context, report);
+  });
+  measurement.run_sign_flips();
+  if (statistics::begin_vectors(options, report)) {
+    report.vectors =
+        singular_vectors(reader, plan, options.vectors, input.transposed(), workspace, report);
+  }
+  report.seconds_decode = reader.seconds();
 }
 
 }  // namespace vindex::cpu

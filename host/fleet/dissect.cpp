@@ -7,7 +7,9 @@
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
-#include "organ/extract/organ_model.hpp"
+#include "organ/extract/extract.hpp"
+#include "organ/manifest/manifest_read.hpp"
+#include "organ/opening/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

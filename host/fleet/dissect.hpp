@@ -4,7 +4,7 @@
 
 #include "measure_fleet.hpp"
 
-#include "organ/extract/extract.hpp"
+#include "organ/extract/extract_settings.hpp"
 
 #include <map>
 #include <optional>

@@ -57,7 +57,7 @@ FleetTable part_table(const std::vector<const FleetModel*>& models) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(name_cell(model->name));
     for (std::size_t i = 0; i < kModelParts; ++i) {
-      const GroupFigures part = part_figures(*model->measure, static_cast<ModelPart>(i));
+      const GroupStatistics part = part_statistics(*model->measure, static_cast<ModelPart>(i));
       const double theta = part.theta_weighted.mean();
       row.push_back(
           std::isnan(theta) ? "-" : fmt::format("{:.1f} ({:.1f})", theta, part.theta_null.mean()));
@@ -100,7 +100,7 @@ FleetTable card_table(const std::vector<const FleetModel*>& models) {
           kCardThreshold)};
   std::vector<std::vector<std::string>> rows;
   for (const FleetModel* model : models) {
-    const GroupFigures figures = feed_forward_figures(*model->measure);
+    const GroupStatistics figures = feed_forward_statistics(*model->measure);
     const double value = figures.var64.mean();
     if (std::isnan(value)) {
       continue;

@@ -11,8 +11,8 @@
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/extract/organ_model.hpp"
-#include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
+#include "organ/opening/organ_model.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -51,9 +51,9 @@ std::optional<std::pair<std::string, int>> split_of(const std::string& stem) {
 }
 
 /// A listing that broke off would be one of fewer models.
-void require_listed(const fs::path& folder, const std::error_code& trouble) {
-  if (trouble) {
-    throw SystemError("E-FOLDER-READ", trouble.value(),
+void require_listed(const fs::path& folder, const std::error_code& error) {
+  if (error) {
+    throw SystemError("E-FOLDER-READ", error.value(),
                       fmt::format("cannot list {}", printable(folder.string())));
   }
 }
@@ -67,9 +67,9 @@ bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
     return false;
   }
   bool has_safetensors = false;
-  std::error_code trouble;
-  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, trouble);
-  for (; !trouble && entry != fs::directory_iterator(); entry.increment(trouble)) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     if (is_folder(entry->path())) {
       continue;
     }
@@ -82,7 +82,7 @@ bool add_models_in(const fs::path& folder, std::vector<std::string>& found) {
       }
     }
   }
-  require_listed(folder, trouble);
+  require_listed(folder, error);
   if (has_safetensors) {
     found.push_back(folder.string());
   }
@@ -141,7 +141,7 @@ std::vector<std::string> find_models(const std::string& address) {
   if (kind != PathKind::kFolder) {
     return {path};
   }
-  std::error_code trouble;
+  std::error_code error;
   std::vector<std::string> found;
   if (!add_models_in(path, found)) {
     return found;
@@ -150,8 +150,8 @@ std::vector<std::string> find_models(const std::string& address) {
       fs::recursive_directory_iterator(path,
                                        fs::directory_options::skip_permission_denied |
                                            fs::directory_options::follow_directory_symlink,
-                                       trouble);
-  for (; !trouble && entries != fs::recursive_directory_iterator(); entries.increment(trouble)) {
+                                       error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
     if (!is_folder(entries->path())) {
       continue;
     }
@@ -163,7 +163,7 @@ std::vector<std::string> find_models(const std::string& address) {
       entries.disable_recursion_pending();
     }
   }
-  require_listed(path, trouble);
+  require_listed(path, error);
   if (found.empty()) {
     throw MissingInputError("E-ORGAN-FLEET", printable(path) +
                                                  ": no .gguf file and no folder with .safetensors "
@@ -203,10 +203,10 @@ std::vector<NamedModel> named_models(const std::vector<std::string>& paths) {
   return models;
 }
 
-std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
-                                          const engine::RunHooks& hooks,
+std::optional<ModelMeasure> measure_model(commands::SpectraSettings settings,
+                                          const std::string& name, const engine::RunHooks& hooks,
                                           engine::RunOutcome& outcome) {
-  if (settings.options.mode == SpectrumMode::kFast) {
+  if (settings.run.options.mode == SpectrumMode::kFast) {
     throw UsageError("E-ORGAN-MODE",
                      "theta needs the whole spectrum, which fast leaves out: take "
                      "--mode default or strict");
@@ -215,23 +215,23 @@ std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const st
     return std::string(organ::class_name(organ::classify(tensor).organ_class));
   };
   settings.in_file_order = true;
-  const bool is_folder = organ::is_organ_folder(settings.model);
+  const bool is_folder = organ::is_organ_folder(settings.run.model);
   if (is_folder) {
-    settings.open_files = [path = settings.model](const input::OpenOptions& options) {
+    settings.open_files = [path = settings.run.model](const input::OpenOptions& options) {
       return organ::open_organ_model(path, options);
     };
   }
   outcome = commands::measure_model(settings, hooks);
-  if (outcome.stopped || !settings.worker.is_single()) {
+  if (outcome.stopped || !settings.run.worker.is_single()) {
     return std::nullopt;
   }
-  ModelMeasure model = read_model_measure(settings.output);
+  ModelMeasure model = read_model_measure(settings.run.output);
   model.name = name;
   model.seconds = outcome.measured_now > 0 ? outcome.seconds : kNaN;
-  const input::OpenOptions opening = {.model_config = settings.model_config,
+  const input::OpenOptions opening = {.model_config = settings.run.model_config,
                                       .adapter = settings.indexing.lora};
-  const input::ModelFiles files = is_folder ? organ::open_organ_model(settings.model, opening)
-                                            : input::open_model(settings.model, opening);
+  const input::ModelFiles files = is_folder ? organ::open_organ_model(settings.run.model, opening)
+                                            : input::open_model(settings.run.model, opening);
   model.attention = model::architecture_facts(files);
   model.tensors_total = static_cast<std::int64_t>(files.tensors.size());
   for (const input::Shard& shard : files.shards) {
@@ -259,11 +259,10 @@ double earlier_seconds(const std::string& folder, const std::string& name) {
 }
 
 void write_reports(const std::string& folder, std::span<const FleetModel> models) {
-  std::error_code trouble;
-  fs::create_directories(folder, trouble);
-  if (trouble) {
-    throw_output_error("E-OUT-CREATE", trouble.value(),
-                       "cannot create folder " + printable(folder));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw_output_error("E-OUT-CREATE", error.value(), "cannot create folder " + printable(folder));
   }
   const fs::path base(folder);
   for (const FleetModel& model : models) {

@@ -5,7 +5,8 @@
 
 #include "measured_model.hpp"
 
-#include "engine/run/opening.hpp"
+#include "commands/spectra/spectra_settings.hpp"
+#include "engine/run/job_runner.hpp"
 
 #include <optional>
 #include <span>
@@ -68,12 +69,12 @@ std::vector<std::string> find_models(const std::string& address);
 /// several are equal.
 std::vector<NamedModel> named_models(const std::vector<std::string>& paths);
 
-/// Measures `settings.model` into `settings.output` and reads back what reports need. `settings`
+/// Measures `settings.run.model` into `settings.run.output` and reads back what reports need. `settings`
 /// gets the classes of organs and the order of the files. `outcome` says how the run ended; after a
 /// stop, and for a worker's share, nothing is read back. Errors: as commands::measure_model();
 /// FormatError E-ORGAN-COUNT (65) where a tensor is lost.
-std::optional<ModelMeasure> measure_model(engine::RunSettings settings, const std::string& name,
-                                          const engine::RunHooks& hooks,
+std::optional<ModelMeasure> measure_model(commands::SpectraSettings settings,
+                                          const std::string& name, const engine::RunHooks& hooks,
                                           engine::RunOutcome& outcome);
 
 /// Writes NAME.measure.json of every measured model, z_report_complete.json, z_measure_report.json,

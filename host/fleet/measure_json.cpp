@@ -78,7 +78,7 @@ Json measured_tensor_json(const MeasuredTensor& tensor) {
   return out;
 }
 
-Json group_json(const GroupFigures& group, const VectorFigures& vectors) {
+Json group_json(const GroupStatistics& group, const VectorStatistics& vectors) {
   Json out = {{"n", group.tensors}, {"params", group.parameters}};
   Json theta = spread_json(group.theta);
   theta["pmean"] = group.theta_weighted.mean();
@@ -97,7 +97,7 @@ Json group_json(const GroupFigures& group, const VectorFigures& vectors) {
 }
 
 /// Of matrices alone.
-Json part_json(const GroupFigures& part) {
+Json part_json(const GroupStatistics& part) {
   return {{"n", part.tensors},
           {"params", part.parameters},
           {"theta", part.theta_weighted.mean()},
@@ -133,7 +133,7 @@ Json scale_json(std::span<const FleetModel> models) {
 /// The class that the published cards give by var@64 of feed-forward matrices, and the one that
 /// noise of these shapes would have.
 Json card_json(const ModelMeasure& model) {
-  const GroupFigures figures = feed_forward_figures(model);
+  const GroupStatistics figures = feed_forward_statistics(model);
   return {{"rule", fmt::format("var@64 below {} is \"dissolved\"", kCardThreshold)},
           {"var64", figures.var64.mean()},
           {"class", Json::given(card_class(figures.var64.mean()))},
@@ -146,8 +146,8 @@ Json model_groups(const ModelMeasure& model) {
   Json groups = Json::object();
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
-    const GroupFigures group = group_figures(model, &organ_class);
-    const VectorFigures vectors = vector_figures(model, &organ_class);
+    const GroupStatistics group = group_statistics(model, &organ_class);
+    const VectorStatistics vectors = vector_statistics(model, &organ_class);
     if (group.tensors + vectors.tensors > 0) {
       groups[std::string(organ::class_name(organ_class))] = group_json(group, vectors);
     }
@@ -155,12 +155,12 @@ Json model_groups(const ModelMeasure& model) {
   Json parts = Json::object();
   for (std::size_t i = 0; i < kModelParts; ++i) {
     const auto part = static_cast<ModelPart>(i);
-    if (const GroupFigures figures = part_figures(model, part); figures.tensors > 0) {
+    if (const GroupStatistics figures = part_statistics(model, part); figures.tensors > 0) {
       parts[std::string(part_name(part))] = part_json(figures);
     }
   }
   groups["parts"] = std::move(parts);
-  groups["all"] = group_json(group_figures(model), vector_figures(model));
+  groups["all"] = group_json(group_statistics(model), vector_statistics(model));
   return groups;
 }
 
@@ -227,7 +227,7 @@ std::vector<const FleetModel*> ranking(std::span<const FleetModel> models) {
   }
   const auto key = [](const FleetModel* model) {
     const double theta =
-        model->measure ? group_figures(*model->measure).theta_weighted.mean() : kNaN;
+        model->measure ? group_statistics(*model->measure).theta_weighted.mean() : kNaN;
     return std::isnan(theta) ? -1.0 : theta;
   };
   std::stable_sort(order.begin(), order.end(),
@@ -243,8 +243,8 @@ std::string ranking_json(std::span<const FleetModel> models) {
       failed.push_back({{"model", model->name}, {"path", model->path}, {"reason", model->failure}});
       continue;
     }
-    const GroupFigures group = group_figures(*model->measure);
-    const VectorFigures vectors = vector_figures(*model->measure);
+    const GroupStatistics group = group_statistics(*model->measure);
+    const VectorStatistics vectors = vector_statistics(*model->measure);
     rows.push_back({{"rank", rows.size() + 1},
                     {"model", model->name},
                     {"params", model->measure->parameters()},

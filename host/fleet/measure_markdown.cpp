@@ -79,7 +79,7 @@ std::string markdown_table(const std::vector<std::vector<std::string>>& rows,
 /// `cells`, then the figures of matrices, with `extra`, where it is given, behind the null of
 /// theta.
 std::vector<std::string> with_figures(std::vector<std::string> cells, std::int64_t parameters,
-                                      const GroupFigures& group, const std::string& extra = {}) {
+                                      const GroupStatistics& group, const std::string& extra = {}) {
   for (const std::string& figure :
        {parameters_text(parameters), markdown_number(group.theta_weighted.mean()),
         markdown_number(group.theta_null.mean()), extra, markdown_number(group.signal.mean(), 3),
@@ -97,7 +97,7 @@ std::string ranking_table(std::span<const FleetModel> models) {
                                                  "null", "tensors"}};
   for (const FleetModel* model : ranking(models)) {
     if (model->measure) {
-      const GroupFigures group = group_figures(*model->measure);
+      const GroupStatistics group = group_statistics(*model->measure);
       rows.push_back(with_figures({std::to_string(rows.size()), cell(model->name)},
                                   model->measure->parameters(), group,
                                   markdown_number(group.theta.mean())));
@@ -112,7 +112,7 @@ std::string class_table(const ModelMeasure& model) {
       {"class", "matrices", "params", "theta", "null", "range", "signal", "theta_seed", "null"}};
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
-    const GroupFigures group = group_figures(model, &organ_class);
+    const GroupStatistics group = group_statistics(model, &organ_class);
     if (group.tensors > 0) {
       rows.push_back(
           with_figures({std::string(organ::class_name(organ_class)), std::to_string(group.tensors)},
@@ -127,7 +127,7 @@ std::string vector_table(const ModelMeasure& model) {
       {"class", "1-D tensors", "theta_qq", "null", "range", "theta_seed", "null"}};
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
-    const VectorFigures group = vector_figures(model, &organ_class);
+    const VectorStatistics group = vector_statistics(model, &organ_class);
     if (group.tensors > 0) {
       rows.push_back({std::string(organ::class_name(organ_class)), std::to_string(group.tensors),
                       markdown_number(group.theta_qq.mean()),
@@ -162,12 +162,12 @@ std::string scale_table(const ModelMeasure& model) {
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
     add_scale_row(std::string(organ::class_name(organ_class)),
-                  group_figures(model, &organ_class).scales, rows);
+                  group_statistics(model, &organ_class).scales, rows);
   }
   for (std::size_t i = 0; i < organ::kOrganClasses; ++i) {
     const auto organ_class = static_cast<organ::OrganClass>(i);
     add_scale_row(std::string(organ::class_name(organ_class)) + ", 1-D",
-                  vector_figures(model, &organ_class).scales, rows);
+                  vector_statistics(model, &organ_class).scales, rows);
   }
   return rows.size() == 1 ? "" : markdown_table(rows, std::to_array<std::size_t>({0, 4, 8}));
 }
@@ -264,7 +264,7 @@ std::string report_markdown(std::span<const FleetModel> models) {
                     printable(model->name), printable(measure.architecture),
                     parameters_text(measure.parameters()), measure.tensors_total,
                     measure.tensors.size(), class_table(measure));
-    if (vector_figures(measure).tensors > 0) {
+    if (vector_statistics(measure).tensors > 0) {
       out += vector_table(measure) + "\n";
     }
     if (const std::string scales = scale_table(measure); !scales.empty()) {
@@ -296,7 +296,7 @@ std::string ranking_text(std::span<const FleetModel> models, std::size_t width) 
       continue;
     }
     rows.push_back(with_figures({printable(model->name)}, model->measure->parameters(),
-                                group_figures(*model->measure)));
+                                group_statistics(*model->measure)));
     rows.back().push_back(measured_of(*model->measure));
   }
   const TextColumn figures{.right = true};

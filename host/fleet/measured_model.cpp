@@ -3,7 +3,7 @@
 
 #include "core/json/json.hpp"
 #include "results/reading/query.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/table_layout.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -244,8 +244,8 @@ bool is_feed_forward(const MeasuredTensor& tensor) {
 }
 
 template <typename Wanted>
-GroupFigures figures_where(const ModelMeasure& model, Wanted wanted) {
-  GroupFigures out;
+GroupStatistics figures_where(const ModelMeasure& model, Wanted wanted) {
+  GroupStatistics out;
   for (const MeasuredTensor& tensor : model.tensors) {
     if (tensor.is_vector() || !wanted(tensor)) {
       continue;
@@ -276,17 +276,17 @@ GroupFigures figures_where(const ModelMeasure& model, Wanted wanted) {
 
 }  // namespace
 
-GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only) {
+GroupStatistics group_statistics(const ModelMeasure& model, const organ::OrganClass* only) {
   return figures_where(model, [&](const MeasuredTensor& tensor) {
     return only == nullptr || tensor.organ.organ_class == *only;
   });
 }
 
-GroupFigures part_figures(const ModelMeasure& model, ModelPart part) {
+GroupStatistics part_statistics(const ModelMeasure& model, ModelPart part) {
   return figures_where(model, [&](const MeasuredTensor& tensor) { return tensor.part == part; });
 }
 
-GroupFigures feed_forward_figures(const ModelMeasure& model) {
+GroupStatistics feed_forward_statistics(const ModelMeasure& model) {
   return figures_where(model, is_feed_forward);
 }
 
@@ -303,8 +303,8 @@ std::string feed_forward_encoding(const ModelMeasure& model) {
   return most == weights.end() ? std::string() : most->first;
 }
 
-VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only) {
-  VectorFigures out;
+VectorStatistics vector_statistics(const ModelMeasure& model, const organ::OrganClass* only) {
+  VectorStatistics out;
   for (const MeasuredTensor& tensor : model.tensors) {
     if (!tensor.is_vector() || (only != nullptr && tensor.organ.organ_class != *only)) {
       continue;

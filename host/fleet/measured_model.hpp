@@ -5,7 +5,7 @@
 
 #include "core/constants.hpp"
 #include "model/families/architecture_facts.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 #include "statistics/scales/scale_figures.hpp"
 
 #include <array>
@@ -149,7 +149,7 @@ struct ScaleSpread {
 };
 
 /// Of the matrices of a class, or of a model. A stack counts as one tensor, by its slices' mean.
-struct GroupFigures {
+struct GroupStatistics {
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;
   Spread theta, theta_weighted;  ///< unweighted over tensors, and weighted by their parameters
@@ -163,7 +163,7 @@ struct GroupFigures {
 };
 
 /// Of 1-D tensors of a class, or of a model.
-struct VectorFigures {
+struct VectorStatistics {
   std::int64_t tensors = 0;
   std::int64_t parameters = 0;
   Spread theta_qq, theta_qq_null, theta_seed, theta_seed_null;
@@ -197,12 +197,14 @@ ModelMeasure read_model_measure(const std::string& file);
 /// and the files hold as many as `declared` (split.tensors.count; negative: not declared) says.
 void require_all_counted(const ModelMeasure& model, std::int64_t declared);
 
-GroupFigures group_figures(const ModelMeasure& model, const organ::OrganClass* only = nullptr);
-GroupFigures part_figures(const ModelMeasure& model, ModelPart part);
+GroupStatistics group_statistics(const ModelMeasure& model,
+                                 const organ::OrganClass* only = nullptr);
+GroupStatistics part_statistics(const ModelMeasure& model, ModelPart part);
 /// Of the feed-forward matrices: dense, routed and shared.
-GroupFigures feed_forward_figures(const ModelMeasure& model);
+GroupStatistics feed_forward_statistics(const ModelMeasure& model);
 /// The encoding that most weights of the feed-forward matrices are stored in; empty without any.
 std::string feed_forward_encoding(const ModelMeasure& model);
-VectorFigures vector_figures(const ModelMeasure& model, const organ::OrganClass* only = nullptr);
+VectorStatistics vector_statistics(const ModelMeasure& model,
+                                   const organ::OrganClass* only = nullptr);
 
 }  // namespace vindex::fleet

@@ -177,22 +177,24 @@ std::vector<ScaleLaw> scale_laws(std::span<const ModelMeasure* const> models) {
   struct Figure {
     const char* name;
     const char* unit;
-    double (*of)(const GroupFigures&);
+    double (*of)(const GroupStatistics&);
   };
   constexpr Figure kFigures[] = {
-      {"theta", "degrees", [](const GroupFigures& group) { return group.theta_weighted.mean(); }},
+      {"theta", "degrees",
+       [](const GroupStatistics& group) { return group.theta_weighted.mean(); }},
       {"erank_over_null", "1",
-       [](const GroupFigures& group) { return group.erank_over_null.mean(); }},
+       [](const GroupStatistics& group) { return group.erank_over_null.mean(); }},
       {"var64_over_null", "1",
-       [](const GroupFigures& group) { return group.var64_over_null.mean(); }},
-      {"var64_excess", "1", [](const GroupFigures& group) { return group.var64_excess.mean(); }}};
+       [](const GroupStatistics& group) { return group.var64_over_null.mean(); }},
+      {"var64_excess", "1",
+       [](const GroupStatistics& group) { return group.var64_excess.mean(); }}};
   std::vector<ScaleLaw> laws;
   for (const Figure& figure : kFigures) {
     std::vector<double> sizes, values;
     std::vector<std::int64_t> families;
     std::map<std::string, std::int64_t> numbers;
     for (const ModelMeasure* const model : models) {
-      const double value = figure.of(group_figures(*model));
+      const double value = figure.of(group_statistics(*model));
       if (std::isnan(value) || model->parameters() <= 0) {
         continue;
       }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/devices/backends.hpp"
 #include <vindex/vindex.hpp>
 
 #include <memory>

@@ -30,10 +30,11 @@ void require_in_range(const v0::MeasureSettings& settings) {
       "E-NULL", "sign_flip_draws");
 }
 
-engine::RunSettings settings_of(const v0::Model& model, const std::filesystem::path& out,
-                                const v0::MeasureSettings& settings) {
+commands::SpectraSettings settings_of(const v0::Model& model, const std::filesystem::path& out,
+                                      const v0::MeasureSettings& settings) {
   require_in_range(settings);
-  engine::RunSettings run;
+  commands::SpectraSettings measuring;
+  engine::RunSettings& run = measuring.run;
   run.model = model.address();
   run.output = out.string();
   run.selection =
@@ -42,7 +43,7 @@ engine::RunSettings settings_of(const v0::Model& model, const std::filesystem::p
   run.options.escalate = settings.escalate;
   run.options.vectors = settings.vectors;
   run.options.sign_flip_draws = settings.sign_flip_draws;
-  run.store_spectra = settings.store_spectra;
+  measuring.store_spectra = settings.store_spectra;
   run.backend = library::backend_of(settings.backend);
   if (!settings.devices.empty()) {
     run.devices = settings.devices;
@@ -50,15 +51,15 @@ engine::RunSettings settings_of(const v0::Model& model, const std::filesystem::p
   run.threads = settings.threads;
   run.worker = {.index = settings.worker, .count = settings.workers};
   run.restart = settings.restart;
-  run.command = {"vindex::measure"};
+  run.provenance.command = {"vindex::measure"};
   run.ram_budget = settings.ram_budget;
-  run.ram_budget_source = "MeasureSettings::ram_budget";
+  run.provenance.ram_budget_source = "MeasureSettings::ram_budget";
   if (settings.ram_budget == 0) {
     const engine::RamBudget budget = engine::default_ram_budget(engine::system_memory_limits(), {});
     run.ram_budget = budget.bytes;
-    run.ram_budget_source = budget.source_text();
+    run.provenance.ram_budget_source = budget.source_text();
   }
-  return run;
+  return measuring;
 }
 
 v0::Progress progress_of(const engine::ProgressSnapshot& snapshot) {

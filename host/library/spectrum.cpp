@@ -6,7 +6,7 @@
 #include "core/text/nearest_name.hpp"
 #include "decode/encoding/encoded_matrix.hpp"
 #include "input/remote/remote_environment.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/null/nulls.hpp"
 #include "statistics/spectrum/metric_table.hpp"
 #include "statistics/spectrum/metrics.hpp"

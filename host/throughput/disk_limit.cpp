@@ -79,7 +79,7 @@ bool is_uncached(const File& file) {
   return pages && pages->resident <= pages->all / 100;
 }
 
-struct Piece {
+struct FileRange {
   int descriptor;
   std::uint64_t offset;
 };
@@ -119,7 +119,7 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
           .batch = readers,
           .unit = "gb_per_s"};
   std::vector<File> files;
-  std::vector<Piece> pieces;
+  std::vector<FileRange> ranges;
   std::uint64_t bytes = 0;
   for (const std::string& path : paths) {
     files.emplace_back(path, O_DIRECT);
@@ -128,7 +128,7 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
       return row;
     }
     for (std::uint64_t offset = 0; offset < files.back().bytes(); offset += kDiskPiece) {
-      pieces.push_back({files.back().descriptor(), offset});
+      ranges.push_back({files.back().descriptor(), offset});
     }
     bytes += files.back().bytes();
   }
@@ -137,10 +137,10 @@ Row disk_row(const std::vector<std::string>& paths, int readers, const Sampling&
     const double seconds = run_together(readers, [&](int) {
       const std::unique_ptr<void, decltype(&std::free)> buffer(
           std::aligned_alloc(kAlignment, kDiskPiece), &std::free);
-      expects(buffer != nullptr, "memory for a piece of a file");
-      for (std::size_t i = next++; i < pieces.size(); i = next++) {
-        if (::pread(pieces[i].descriptor, buffer.get(), kDiskPiece,
-                    static_cast<off_t>(pieces[i].offset)) <= 0) {
+      expects(buffer != nullptr, "memory for a range of a file");
+      for (std::size_t i = next++; i < ranges.size(); i = next++) {
+        if (::pread(ranges[i].descriptor, buffer.get(), kDiskPiece,
+                    static_cast<off_t>(ranges[i].offset)) <= 0) {
           throw SystemError("E-READ", errno, "reading past the page cache failed");
         }
       }

@@ -1,8 +1,11 @@
 // Owns the order of a benchmark: sections that were asked for, limits when one first needs them,
 // failures; and its folder.
+#include "run_bench.hpp"
+
 #include "section.hpp"
 
 #include "blas/blas_library.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/version.hpp"
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
 // Owns the loop that takes samples, and the one that starts threads together.
 #include "sampling.hpp"
 
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 
 #include <exception>
 #include <mutex>

@@ -2,10 +2,11 @@
 // into, and a folder for what they write, removed at the end.
 #pragma once
 
+#include "bench_settings.hpp"
 #include "machine_limits.hpp"
-#include "run_bench.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

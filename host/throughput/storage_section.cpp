@@ -3,9 +3,11 @@
 #include "encoded_weights.hpp"
 #include "section.hpp"
 
+#include "commands/spectra/measure_run.hpp"
 #include "commands/spectra/spectrum_plan.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/opening.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "input/bulk/read_extent.hpp"
@@ -244,7 +246,8 @@ std::optional<double> end_to_end_limit(Section& section, const Source& source,
 void add_end_to_end_row(Section& section, const Source& source, const std::string& results,
                         Cache cache, std::optional<double> limit) {
   const BenchSettings& settings = section.settings;
-  engine::RunSettings run_settings;
+  commands::SpectraSettings measuring;
+  engine::RunSettings& run_settings = measuring.run;
   run_settings.model = source.model;
   run_settings.output = results;
   run_settings.options.mode = settings.mode;
@@ -254,7 +257,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
   run_settings.threads = settings.threads;
   run_settings.ram_budget = settings.ram_budget;
   run_settings.restart = true;
-  run_settings.command = settings.command;
+  run_settings.provenance.command = settings.command;
   engine::RunHooks hooks;
   hooks.stop = settings.sampling.stop;
   Row row = storage_row(section, source, "end_to_end", cache);
@@ -269,7 +272,7 @@ void add_end_to_end_row(Section& section, const Source& source, const std::strin
         (void)drop_from_page_cache(source.paths);
       }
       const double start = wall_seconds();
-      const engine::RunOutcome outcome = commands::measure_model(run_settings, hooks);
+      const engine::RunOutcome outcome = commands::measure_model(measuring, hooks);
       const double seconds = wall_seconds() - start;
       stopped = stopped || outcome.stopped;
       if (!outcome.stopped && outcome.exit_code != ExitCode::kOk) {

@@ -2,9 +2,11 @@
 // tensor from its source to a writer: copied, or replaced part by part.
 #pragma once
 
-#include "rewrite_model.hpp"
+#include "model_edit.hpp"
 
 #include "core/process/stop.hpp"
+#include "decode/encode/rewrite_matrix.hpp"
+#include "input/model_files.hpp"
 #include <vindex/error.hpp>
 
 #include <cstddef>

@@ -3,8 +3,9 @@
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
+#include "core/files/process_name.hpp"
 #include "core/files/small_file.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/temporary_files.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

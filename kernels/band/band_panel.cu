@@ -13,8 +13,8 @@
 #include "band_product.hpp"
 #include "inverse_root.hpp"
 
+#include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "core/negligible.hpp"
 #include "kernels/device/launch.hpp"
 #include <vindex/error.hpp>
 

@@ -66,7 +66,7 @@ def _export(words: Sequence[str]) -> int:
 
     parser = Parser(prog="vindex", add_help=False, allow_abbrev=False)
     parser.add_argument("-q", "--quiet", action="store_true")
-    parser.add_argument("verb")
+    parser.add_argument("command")
     parser.add_argument("file")
     parser.add_argument("--format", required=True)
     parser.add_argument("-o", "--output", required=True)

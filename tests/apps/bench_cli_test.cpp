@@ -1,4 +1,4 @@
-// The verb bench: what it prints, refuses, and leaves behind.
+// The command bench: what it prints, refuses, and leaves behind.
 #include "tests/support/program/program.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// OpenBLAS in the program as built: which verbs map it, which kernels it gets, what is said where
+// OpenBLAS in the program as built: which commands map it, which kernels it gets, what is said where
 // they are poor, cannot run, or are not there at all.
 #include "tests/support/environment_variable.hpp"
 #include "tests/support/program/h5_support.hpp"
@@ -44,7 +44,7 @@ class BlasCliTest : public ProgramTest {
   const std::string model_ = folder_.file("model");
 };
 
-TEST_F(BlasCliTest, OnlyVerbsThatComputeMapIt) {
+TEST_F(BlasCliTest, OnlyCommandsThatComputeMapIt) {
   const std::string results = folder_.file("out.h5");
   EXPECT_TRUE(maps_openblas({"measure", model_, "-o", results, "--progress", "none"}));
   EXPECT_FALSE(maps_openblas({"--version"}));

@@ -1,4 +1,4 @@
-// Hostile GGUF files against the program: every verb that opens a model refuses them with the exit
+// Hostile GGUF files against the program: every command that opens a model refuses them with the exit
 // code and the error id of the contract, in one line, quickly, in little memory, writing nothing.
 // The patterns are those of public advisories (docs of the readers' own tests name them); here each
 // container is tried: versions 1 to 3, both byte orders.
@@ -131,17 +131,17 @@ class HostileGgufTest : public ProgramTest {
     while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()))) {
     }
   }
-  /// Runs every verb that opens a model, or only those that need a matrix in it.
+  /// Runs every command that opens a model, or only those that need a matrix in it.
   void expect_refused(const std::string& path, int exit_code, const std::string& id,
                       bool of_matrices = false) {
     const std::string out = folder_.file("out");
     fill_cache(path);
-    std::vector<std::vector<std::string>> verbs = {{"plan", path}, {"measure", path, "-o", out}};
+    std::vector<std::vector<std::string>> commands = {{"plan", path}, {"measure", path, "-o", out}};
     if (!of_matrices) {
-      verbs.push_back({"inspect", path});
-      verbs.push_back({"decode", path, "--tensor", "blk.0.attn_q.weight", "-o", out});
+      commands.push_back({"inspect", path});
+      commands.push_back({"decode", path, "--tensor", "blk.0.attn_q.weight", "-o", out});
     }
-    for (const std::vector<std::string>& arguments : verbs) {
+    for (const std::vector<std::string>& arguments : commands) {
       SCOPED_TRACE(arguments.front());
       const ProgramResult result = run(arguments);
       EXPECT_EQ(result.exit_code, exit_code) << result.err;

@@ -197,7 +197,7 @@ TEST_F(PathsTest, AFolderOfLinksIsMeasuredWithAWarning) {
   }
 }
 
-TEST_F(PathsTest, RemoteModelsAreRefusedByEveryVerb) {
+TEST_F(PathsTest, RemoteModelsAreRefusedByEveryCommand) {
   for (const auto& [address, id] : std::vector<std::pair<std::string, std::string>>{
            {"hf://org//repo", "E-REMOTE-ADDRESS"},
            {"s3://bucket//model.gguf", "E-REMOTE-ADDRESS"},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the verbs refuse, and what a refusal costs: refusals.py PROGRAM FOLDER.
+"""What the commands refuse, and what a refusal costs: refusals.py PROGRAM FOLDER.
 
 Every case must end with its exit code and one line on standard error that begins with "vindex: E-", leave nothing where its
 output goes, take at most two seconds of processor time, and at most 200 MB more memory than `vindex --version`. Inputs of
@@ -219,19 +219,19 @@ def organs():
     os.mkfifo(path("empty", "manifest.json"))
     refused(66, ["organ", "assemble", path("empty"), "-o", path("o.gguf")])
     os.mkfifo(path("fifo.gguf"))
-    for verb in (["assemble", gguf], ["graft", "--source", gguf, "--target", gguf, "--type", "organ"], ["purify", gguf]):
-        refused(73, ["organ", *verb, "-o", path("fifo.gguf")])
-        refused(73, ["organ", *verb, "-o", path("fifo.gguf"), "--force"])
+    for command in (["assemble", gguf], ["graft", "--source", gguf, "--target", gguf, "--type", "organ"], ["purify", gguf]):
+        refused(73, ["organ", *command, "-o", path("fifo.gguf")])
+        refused(73, ["organ", *command, "-o", path("fifo.gguf"), "--force"])
     os.remove(path("fifo.gguf"))
     for flag in ("--rho", "--cap", "--rate"):
         refused(64, ["organ", "purify", gguf, flag, "nan", "-o", path("o.gguf")], flag)
     made("organ", "extract", gguf, "-o", path("organs"))
     refused(73, ["organ", "extract", gguf, "-o", path("organs")])
     garbage, recipe = write("garbage.gguf", bytes(range(256)) * 16, hole=GIB), {"schema": "organ-recipe/1", "donors": {"a": gguf}, "host": "a"}
-    for verb in (["verify", garbage], ["measure", garbage, "-o", path("new/reports")], ["diff", garbage, gguf], ["diff", gguf, garbage],
+    for command in (["verify", garbage], ["measure", garbage, "-o", path("new/reports")], ["diff", garbage, gguf], ["diff", gguf, garbage],
                  ["assemble", garbage, "-o", path("o.gguf")], ["extract", garbage, "-o", path("o")], ["purify", garbage, "-o", path("o.gguf")],
                  ["graft", "--source", garbage, "--target", gguf, "--type", "organ", "-o", path("o.gguf")]):
-        refused(65, ["organ", *verb])
+        refused(65, ["organ", *command])
     for rule in ({"from": "a", "layer": "0"}, {"from": "a", "layers": 0}, {"form": "a"}):
         refused(65, ["organ", "assemble", write_json("recipe.json", {**recipe, "rules": [rule]}), "-o", path("o.gguf")])
     refused(65, ["organ", "assemble", write_json("recipe.json", {**recipe, "rule": []}), "-o", path("o.gguf")], "rule")
@@ -306,14 +306,14 @@ def models():
     refused(78, ["measure", large, "-o", out, "--backend", "cpu", "--ram-budget", "1MiB"], "ram-budget")
     refused(64, ["edit", "delete", large, "--tensor", name + "s", "--direction", "singular", "0", "-o", path("o.safetensors")], name)
     os.truncate(large, GIB)
-    for verb in (["measure", large, "-o", out], ["inspect", large], ["plan", large], ["compare", large, large, "-o", out], ["experts", large, "-o", out]):
-        refused(65, verb)
+    for command in (["measure", large, "-o", out], ["inspect", large], ["plan", large], ["compare", large, large, "-o", out], ["experts", large, "-o", out]):
+        refused(65, command)
     os.remove(large)
     keys = {"general.architecture": gguf_text("llama"), "llama.block_count": (4, struct.pack("<I", 1))}
     large = gguf("large.gguf", keys, {"blk.0.ffn_down.weight": (side, side)})
     os.truncate(large, GIB)
-    for verb in (["measure", large, "-o", out], ["organ", "verify", large], ["organ", "assemble", large, "-o", path("o.gguf")]):
-        refused(65, verb)
+    for command in (["measure", large, "-o", out], ["organ", "verify", large], ["organ", "assemble", large, "-o", path("o.gguf")]):
+        refused(65, command)
     for count in (GIB // 16 + 1, 1 << 60):  # texts in a key's array, one more than the limit; the next ones do not fit the file
         gguf("large.gguf", {**keys, "llama.many": (9, struct.pack("<IQ", 8, count))}, {}, hole=GIB)
         refused(65, ["measure", large, "-o", out])
@@ -359,11 +359,11 @@ def dumps():
     refused(78, ["cka", a, dump("b", hidden_0=states, token_ids=ids(1)), "-o", out], "E-CKA-ROWS")
     refused(78, ["cka", a, dump("b", hidden_0=((tokens - 1, hidden), floats((tokens - 1) * hidden)), token_ids=ids(0, tokens - 1)), "-o", out], "E-CKA-ROWS")
     wrong = dump("b", hidden_0=states, token_ids=ids(0, tokens - 1))
-    for verb in (["cka", a, wrong], ["activations", wrong], ["routing", wrong, "--top-k", "2", "--scoring", "softmax"]):
-        refused(65, [*verb, "-o", out])
+    for command in (["cka", a, wrong], ["activations", wrong], ["routing", wrong, "--top-k", "2", "--scoring", "softmax"]):
+        refused(65, [*command, "-o", out])
     large = dump("b", hidden_0=((GIB // 64, hidden), GIB), token_ids=ids(0))
-    for verb in (["cka", a, large], ["activations", large]):
-        refused(65, [*verb, "-o", out])
+    for command in (["cka", a, large], ["activations", large]):
+        refused(65, [*command, "-o", out])
     large = dump("b", mlp_0=((GIB // 64 - 1, hidden), GIB), token_ids=ids(0))
     refused(65, ["activations", large, "-o", out])
     refused(66, ["activations", path("missing"), "-o", out])
@@ -381,12 +381,12 @@ def dumps():
 def results():
     made("synth", "layer:4x48x32:bf16", "-o", "layer")
     made("measure", "layer", "-o", path("layer.h5"), "--backend", "cpu")
-    for verb in (["compare", "layer", "layer"], ["experts", "layer"]):
-        refused(64, [*verb, "-o", path("o.h5"), "--k", "nan"])
+    for command in (["compare", "layer", "layer"], ["experts", "layer"]):
+        refused(64, [*command, "-o", path("o.h5"), "--k", "nan"])
     write("short.h5", open(path("layer.h5"), "rb").read()[:4000])
-    for verb in (["merge", path("short.h5"), "-o", path("o.h5")], ["validate", path("short.h5")], ["show", path("short.h5")],
+    for command in (["merge", path("short.h5"), "-o", path("o.h5")], ["validate", path("short.h5")], ["show", path("short.h5")],
                  ["export", path("short.h5"), "--format", "csv", "-o", path("o.csv")]):
-        refused(65, verb)
+        refused(65, command)
 
 
 fresh_folder(FOLDER)

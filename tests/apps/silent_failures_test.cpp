@@ -1,4 +1,4 @@
-// No verb ends with another code than 0 in silence: one line on standard error says why, with
+// No command ends with another code than 0 in silence: one line on standard error says why, with
 // --quiet, --worker and redirected output too.
 #include "tests/support/program/program_fixture.hpp"
 
@@ -119,7 +119,7 @@ TEST_F(SilentFailuresTest, ARunThatIsStoppedSaysSo) {
   }
 }
 
-TEST_F(SilentFailuresTest, EveryVerbSaysWhyItFailed) {
+TEST_F(SilentFailuresTest, EveryCommandSaysWhyItFailed) {
   const std::string model = broken_model();
   const std::string nowhere = folder_.file("nowhere");
   const std::string tensor = "model.layers.0.mlp.down_proj.weight";

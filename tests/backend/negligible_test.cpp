@@ -1,6 +1,6 @@
 // Matrices in whose reduction squares underflow: entries fall so fast, or cancel so well, that what
 // a reflector is to clear is next to nothing. Made of such squares it was not orthogonal, and
-// damaged all that was left (core/negligible.hpp).
+// damaged all that was left (core/constants.hpp).
 #include "backend_fixture.hpp"
 
 #include <gtest/gtest.h>

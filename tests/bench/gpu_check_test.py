@@ -441,12 +441,12 @@ class Suites(unittest.TestCase):
 
     def test_what_a_suite_names_exists(self):
         lines = subprocess.run([SOURCE / "scripts" / "gpu" / "parts.sh", "suites"], capture_output=True, text=True, check=True).stdout
-        texts = "".join(path.read_text() for path in (SOURCE / "tests" / "kernels").glob("*_test.cpp"))
+        texts = "".join(path.read_text() for path in (SOURCE / "tests" / "kernels").glob("*/*_test.cpp"))
         for line in lines.splitlines():
             for pattern in line.split()[2].split(":"):
                 self.assertRegex(texts, rf"TEST(_P)?\(\w*{pattern.strip('*')}", line)
             for variant in line.split()[1].split(","):
-                fixtures = texts + (SOURCE / "tests" / "kernels" / "gram_fixture.hpp").read_text()
+                fixtures = texts + (SOURCE / "tests" / "kernels" / "gram" / "gram_fixture.hpp").read_text()
                 self.assertTrue(variant == "none" or f'"{variant}"' in fixtures, line)
 
 

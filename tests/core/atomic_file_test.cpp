@@ -2,8 +2,9 @@
 // another process that writes the same name.
 #include "core/files/atomic_file.hpp"
 
-#include "core/files/output_target.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/output_sink.hpp"
+#include "core/files/process_name.hpp"
+#include "core/files/temporary_files.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/file_size_limit.hpp"

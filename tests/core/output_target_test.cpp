@@ -3,6 +3,7 @@
 #include "core/files/output_target.hpp"
 
 #include "core/files/atomic_file.hpp"
+#include "core/files/output_sink.hpp"
 #include "core/files/path_kind.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,5 +1,4 @@
 // Waiting that a stop ends: before it, during it, and not at all.
-#include "core/process/stoppable_wait.hpp"
 
 #include "core/process/stop.hpp"
 

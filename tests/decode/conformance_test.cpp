@@ -46,7 +46,11 @@ TEST_P(GgufType, GivesTheBitsOfGgml) {
   }
   const Encoding encoding = plain_encoding(GetParam());
   const std::string prefix = lower_prefix(encoding.label);
-  const TensorFile file = read_gguf(folder / (prefix + ".gguf"));
+  const auto stored = folder / (prefix + ".gguf");
+  if (!std::filesystem::exists(stored)) {
+    GTEST_SKIP() << "no conformance file " << stored;
+  }
+  const TensorFile file = read_gguf(stored);
   int compared = 0;
   for (const auto& [name, tensor] : file.tensors) {
     const auto expected = folder / (prefix + "." + name + ".f32");

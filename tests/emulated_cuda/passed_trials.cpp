@@ -1,3 +1,5 @@
+// Owns the list of trials that any route may ask for, all of them passed but those that a test
+// leaves open.
 #include "passed_trials.hpp"
 
 #include "emulated_backend.hpp"

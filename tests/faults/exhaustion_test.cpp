@@ -102,7 +102,7 @@ TEST_F(FaultsTest, NoRoomForBuffersOfOpenBlasIsSaidBeforeItAsks) {
 }
 
 /// Wherever the room ends: at the library, at its buffers, at what is computed with them.
-TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
+TEST_F(FaultsTest, ACommandWithoutRoomForOpenBlasEnds) {
   constexpr std::int64_t kTokens = 64, kHidden = 32;
   std::vector<float> values(kTokens * kHidden);
   std::vector<std::int64_t> ids(kTokens);
@@ -125,7 +125,7 @@ TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
                                           {48, 2});
   must({"-q", "synth", "kimi-k2-mini-q8_0", "-o", folder_.file("q8")});
   const std::string gguf = folder_.file("q8/kimi-k2-mini-Q8_0.gguf");
-  const std::vector<std::string> verbs[] = {
+  const std::vector<std::string> commands[] = {
       measure(),
       {"experts", model_, "-o", results_, "-q", "--k", "2"},
       {"compare", model_, model_, "-o", results_, "-q", "--k", "2", "--delta"},
@@ -139,12 +139,13 @@ TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
       {"organ", "purify", gguf, "--method", "svd-shrink", "--accept-findings", "--cap", "1",
        "--layers", "1", "--type", "ffn", "-o", folder_.file("out/o.gguf"), "-q"},
       {"lookup", gguf, "--token-id", "1", "--json", "-q"}};
-  for (const std::vector<std::string>& verb : verbs) {
+  for (const std::vector<std::string>& command : commands) {
     int refused = 0, done = 0;
     for (const int mebibytes : {60, 100, 200, 280, 340, 420, 500, 2000}) {
       clear();
-      const ProgramResult result = run_within(mebibytes, verb);
-      const std::string what = verb[0] + " within " + std::to_string(mebibytes) + ": " + result.err;
+      const ProgramResult result = run_within(mebibytes, command);
+      const std::string what =
+          command[0] + " within " + std::to_string(mebibytes) + ": " + result.err;
       if (result.exit_code == 0) {
         ++done;
       } else {
@@ -155,8 +156,8 @@ TEST_F(FaultsTest, AVerbWithoutRoomForOpenBlasEnds) {
             << what;
       }
     }
-    EXPECT_GE(refused, 1) << verb[0];
-    EXPECT_GE(done, 1) << verb[0];
+    EXPECT_GE(refused, 1) << command[0];
+    EXPECT_GE(done, 1) << command[0];
   }
 }
 

@@ -2,7 +2,7 @@
 // wrongly. Every call of short runs is walked by walk.py.
 #include "faults_fixture.hpp"
 
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -216,7 +216,7 @@ class Scenario:
         elif name in ("trace", "statistics"):
             self.prepare_trace(name)
         else:
-            self.prepare_model_verb(name)
+            self.prepare_model_command(name)
         shutil.copytree(self.folder, self.template)
         self.earlier = self.contents()
         self.read = self.digest_of_inputs()
@@ -243,8 +243,8 @@ class Scenario:
         else:
             self.command += ["--statistics", self.file("out.h5")]
 
-    def prepare_model_verb(self, name):
-        """Of the verbs that write models."""
+    def prepare_model_command(self, name):
+        """Of the commands that write models."""
         gguf, other, organs = (os.path.join(self.root, part) for part in ("a.gguf", "b.gguf", "organs"))
         for path, value in ((gguf, 1.0), (other, 2.0)):
             with open(path, "wb") as file:

@@ -1,12 +1,11 @@
 // Files put together from tensors of others, read back with this project's reader.
-#include "organ/assemble/compose.hpp"
+#include "organ/writing/compose.hpp"
 
 #include "core/digest.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"

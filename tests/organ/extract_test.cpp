@@ -6,7 +6,7 @@
 #include "core/digest.hpp"
 #include "input/model_files.hpp"
 #include "organ/assemble/assemble.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,5 +1,10 @@
 // What a graft is warned of: two models by hand that differ in one thing.
-#include "organ/graft/graft.hpp"
+
+#include "organ/graft/graft_checks.hpp"
+
+#include "organ/graft/graft_ancestry.hpp"
+#include "organ/graft/graft_finding.hpp"
+#include "organ/graft/graft_plan.hpp"
 
 #include <gtest/gtest.h>
 

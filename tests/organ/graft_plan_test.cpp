@@ -1,5 +1,6 @@
 // Which tensors a graft takes: tables of names and shapes by hand, requests that cannot be had.
-#include "organ/graft/graft.hpp"
+#include "organ/graft/graft_plan.hpp"
+
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 

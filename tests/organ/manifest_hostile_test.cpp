@@ -3,7 +3,7 @@
 #include "organ_fixture.hpp"
 
 #include "organ/extract/extract.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -69,16 +69,16 @@ TEST(SpreadTest, MeanAndDeviationByWeight) {
 
 TEST(GroupsTest, WeighByParametersAndKeepOneSideApart) {
   const ModelMeasure measured = model(10.0);
-  const GroupFigures all = group_figures(measured);
+  const GroupStatistics all = group_statistics(measured);
   EXPECT_EQ(all.tensors, 2);
   EXPECT_DOUBLE_EQ(all.theta.mean(), 14.0);
   EXPECT_DOUBLE_EQ(all.theta_weighted.mean(), 16.0);
   EXPECT_DOUBLE_EQ(all.theta_seed.mean(), 20.0) << "the norm's 80 is not in it";
   const organ::OrganClass organ = organ::OrganClass::kOrgan;
-  EXPECT_DOUBLE_EQ(group_figures(measured, &organ).theta.mean(), 18.0);
-  EXPECT_EQ(vector_figures(measured).tensors, 1);
-  EXPECT_DOUBLE_EQ(vector_figures(measured).theta_seed.mean(), 80.0);
-  EXPECT_EQ(vector_figures(measured, &organ).tensors, 0);
+  EXPECT_DOUBLE_EQ(group_statistics(measured, &organ).theta.mean(), 18.0);
+  EXPECT_EQ(vector_statistics(measured).tensors, 1);
+  EXPECT_DOUBLE_EQ(vector_statistics(measured).theta_seed.mean(), 80.0);
+  EXPECT_EQ(vector_statistics(measured, &organ).tensors, 0);
 }
 
 TEST(CountTest, ALostTensorIsAnError) {

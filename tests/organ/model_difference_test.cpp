@@ -3,7 +3,8 @@
 
 #include "decode/encode/encode.hpp"
 #include "input/local/file_source.hpp"
-#include "organ/difference/tensor_pair.hpp"
+#include "organ/difference/difference_report.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/program/program.hpp"

@@ -1,5 +1,5 @@
 // Names of GGUF and Hugging Face tensors sorted by hand.
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>

@@ -2,7 +2,7 @@
 // normalised.
 #include "organ/assemble/assemble.hpp"
 #include "organ/extract/extract.hpp"
-#include "organ/verify.hpp"
+#include "organ/verify/verify.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -3,8 +3,9 @@
 
 #include "organ/assemble/assemble.hpp"
 #include "organ/extract/extract.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/verify.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/verify/verify.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,8 +1,9 @@
 // Every rule broken once, by hand; what is clean stays so.
-#include "organ/verify.hpp"
+#include "organ/verify/verify.hpp"
 
 #include "organ_fixture.hpp"
 
+#include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/temporary_folder.hpp"
 

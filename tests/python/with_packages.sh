@@ -1,10 +1,9 @@
 #!/bin/sh
 # Runs a test with the first interpreter that has its packages: $1 (VINDEX_PYTHON), python3 on the PATH, Debian's own. Skips (77)
 # where none has them. Usage: with_packages.sh PYTHON "PACKAGE ..." SCRIPT ARGUMENTS...
-# One thread for numpy: tests run side by side, and OpenBLAS's threads wait for each other by spinning (eight times the processor time).
-export OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+. "$(dirname "$0")/plain_environment.sh"
 # What the scripts share, and the comparison of results files.
-export PYTHONPATH="$(dirname "$0")/../support:$(dirname "$0")/../../scripts${VINDEX_PACKAGE:+:$VINDEX_PACKAGE}${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$(dirname "$0")/../support:$(dirname "$0")/../../scripts${VINDEX_PACKAGE:+:$VINDEX_PACKAGE}"
 first="$1"
 packages="$2"
 shift 2

@@ -10,8 +10,8 @@ import json
 import os
 import time
 
-from remote_server import (FOLDER, HEADER, HEADER_BYTES, MODEL, PROBE, SHARD, WEIGHTS, Server, decoded, end, expect, redirect, run,
-                           run_all)
+from remote_server import (FOLDER, HEADER, HEADER_BYTES, MODEL, SHARD, WEIGHTS, Server, decoded, end, expect, redirect, run, run_all)
+from servers import PROBE
 
 
 def same_as_local():

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.parse
 
-from servers import PROBE, RangeServer
+from servers import RangeServer
 from test_script import call, fresh_folder
 
 PROGRAM, FOLDER = map(os.path.abspath, sys.argv[1:3])

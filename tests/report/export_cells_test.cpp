@@ -3,7 +3,9 @@
 #include "commands/token_tables/routing_cells.hpp"
 #include "report/export/export.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 #include "statistics/samples/quantile.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
@@ -24,7 +26,7 @@ using Json = nlohmann::json;
 class ExportCells : public ::testing::Test {
  protected:
   std::string file_of(FileSchema schema) {
-    const std::string path = folder_ / (std::string(writing_verb(schema)) + ".h5");
+    const std::string path = folder_ / (std::string(writing_command(schema)) + ".h5");
     write_cells(path, cell_run(schema));
     return path;
   }

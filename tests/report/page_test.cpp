@@ -8,6 +8,7 @@
 #include "report/page/write_page.hpp"
 #include "results/reading/query.hpp"
 #include "statistics/spectrum/metric_table.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/program/program.hpp"

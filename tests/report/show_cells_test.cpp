@@ -5,7 +5,9 @@
 #include "core/text/text_table.hpp"
 #include "report/export/export.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
@@ -45,7 +47,8 @@ TEST_P(ShowCells, TextFitsTheTerminal) {
 TEST_P(ShowCells, JsonHasEveryNumberOfEveryRow) {
   const RunDescription run = cell_run(GetParam());
   const Json document = Json::parse(report::cells_json(read_shown_cells(path_)));
-  EXPECT_EQ(document["schema"], std::string("vindex-") + writing_verb(GetParam()) + "-summary/1");
+  EXPECT_EQ(document["schema"],
+            std::string("vindex-") + writing_command(GetParam()) + "-summary/1");
   EXPECT_EQ(document["state"], "complete");
   EXPECT_EQ(document["attributes"]["tokens"], 64);
   EXPECT_EQ(document["attributes"]["rule"], "softmax, top 2");
@@ -80,11 +83,8 @@ TEST_P(ShowCells, ARunIsShownBeforeItEnds) {
   EXPECT_NO_THROW(Json::parse(report::cells_json(shown)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ShowCells,
-                         ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting,
-                                           FileSchema::kTrace),
-                         [](const auto& kind) { return std::string(writing_verb(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, ShowCells, ::testing::ValuesIn(cell_kinds()),
+                         [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 TEST(ShowCka, TellsOfDepthsAndStages) {
   const TestFolder folder;

@@ -2,8 +2,10 @@
 // nulls.
 #include "core/text/text_table.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 #include "tests/results/cell_run.hpp"
+#include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -107,11 +109,8 @@ TEST_P(ShowTop, AStatisticIsLeftOutWithItsNull) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop,
-                         ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting,
-                                           FileSchema::kTrace),
-                         [](const auto& kind) { return std::string(writing_verb(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, ShowTop, ::testing::ValuesIn(cell_kinds()),
+                         [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 }  // namespace
 }  // namespace vindex::results::testing::show_top_test

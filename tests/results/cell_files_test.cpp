@@ -5,8 +5,11 @@
 
 #include "commands/experts/experts_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
-#include "results/hdf5/square_array.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/square_array.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/run_status.hpp"
 #include <vindex/error.hpp>
 
 #include <gtest/gtest.h>
@@ -56,8 +59,8 @@ void expect_same(const std::string& one, const std::string& other) {
     EXPECT_EQ(0, std::memcmp(rows_a[i].cells.data(), rows_b[i].cells.data(),
                              rows_a[i].cells.size() * sizeof(double)));
     for (std::size_t array = 0; array < a.schema().cells->arrays.size(); ++array) {
-      EXPECT_TRUE(same_bits(a.read_array(static_cast<std::int64_t>(i), array),
-                            b.read_array(static_cast<std::int64_t>(i), array)))
+      EXPECT_TRUE(same_bits(a.arrays().read(static_cast<std::int64_t>(i), array),
+                            b.arrays().read(static_cast<std::int64_t>(i), array)))
           << i << " " << array;
     }
   }
@@ -94,7 +97,7 @@ TEST_P(CellFiles, WhatIsWrittenIsRead) {
       EXPECT_EQ(rows[i].cells[cell], wanted.cells[cell]);
     }
     for (std::size_t array = 0; array < wanted.arrays.size(); ++array) {
-      const ArrayCell found = reader.read_array(static_cast<std::int64_t>(i), array);
+      const ArrayCell found = reader.arrays().read(static_cast<std::int64_t>(i), array);
       EXPECT_TRUE(wanted.arrays[array].empty() ? all_nan(found)
                                                : same_bits(found, wanted.arrays[array]))
           << array;
@@ -128,7 +131,7 @@ TEST_P(CellFiles, AStoppedRunGoesOn) {
     store->publish_file();
     EXPECT_EQ(read_status(path).failed, 1);
     ResultsReader reader(path, std::nullopt);
-    EXPECT_TRUE(all_nan(reader.read_array(1, 0)));
+    EXPECT_TRUE(all_nan(reader.arrays().read(1, 0)));
     EXPECT_EQ(validate_file(path), std::vector<std::string>());
   }
   auto store = open_run_store(path, run, {}, false);
@@ -177,11 +180,8 @@ TEST_P(CellFiles, ColumnsThatWereNotAskedForAreNotThere) {
   EXPECT_FALSE(reader.file().exists("/layer/gate_adjacent_cosine"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles,
-                         ::testing::Values(FileSchema::kExperts, FileSchema::kCka,
-                                           FileSchema::kActivations, FileSchema::kRouting,
-                                           FileSchema::kTrace),
-                         [](const auto& kind) { return std::string(writing_verb(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, CellFiles, ::testing::ValuesIn(testing::cell_kinds()),
+                         [](const auto& kind) { return std::string(writing_command(kind.param)); });
 
 TEST(CellArrays, BulkBeyondTheLimitIsPublished) {
   const TestFolder folder;

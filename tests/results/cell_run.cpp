@@ -6,6 +6,7 @@
 #include "commands/token_tables/activations_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
 #include "commands/trace/output/trace_cells.hpp"
+#include "results/runs/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -19,21 +20,6 @@ namespace {
 
 constexpr std::int64_t kExperts = 4;
 constexpr std::size_t kSide = kExperts;
-
-const CellTable& table_of(FileSchema schema) {
-  switch (schema) {
-    case FileSchema::kExperts:
-      return commands::kExpertsTable;
-    case FileSchema::kCka:
-      return commands::kCkaTable;
-    case FileSchema::kActivations:
-      return engine::kActivationsTable;
-    case FileSchema::kTrace:
-      return commands::kTraceTable;
-    default:
-      return engine::kRoutingTable;
-  }
-}
 
 /// A number of (row, column) that every share, cosine and lift may be.
 double small(std::int64_t row, std::size_t column) {
@@ -72,6 +58,18 @@ ArrayCell constant(std::size_t count, double value) {
 
 }  // namespace
 
+std::vector<FileSchema> cell_kinds() {
+  std::vector<FileSchema> kinds;
+  for (const Schema& schema : schemas()) {
+    // Pairs and stored features have tests of their own.
+    if (!schema.has_spectra && schema.id != FileSchema::kCompare &&
+        schema.id != FileSchema::kGateVectors) {
+      kinds.push_back(schema.id);
+    }
+  }
+  return kinds;
+}
+
 RunDescription cell_run(FileSchema schema, std::int32_t layers) {
   RunDescription run;
   run.schema = schema;
@@ -82,7 +80,7 @@ RunDescription cell_run(FileSchema schema, std::int32_t layers) {
   run.command_json = run.settings_json = run.inputs_json = run.environment_json = "{}";
   run.config_json = R"({"experts": 4})";
   run.fingerprint = {{"numeric version", "1"}};
-  const CellTable& table = table_of(schema);
+  const CellTable& table = *schema_of(schema).cells;
   const char* role = schema == FileSchema::kExperts   ? "gate_proj"
                      : schema == FileSchema::kCka     ? "hidden"
                      : schema == FileSchema::kRouting ? "router_logits"
@@ -125,7 +123,7 @@ RunDescription cell_run(FileSchema schema, std::int32_t layers) {
 }
 
 ResultRow cell_row(const RunDescription& run, std::int64_t index) {
-  const CellTable& table = table_of(run.schema);
+  const CellTable& table = *schema_of(run.schema).cells;
   ResultRow row;
   row.index = index;
   row.status = MatrixStatus::kMeasured;

@@ -2,12 +2,17 @@
 // hand so that their numbers keep every promise of their schemas.
 #pragma once
 
-#include "results/parts/run_store.hpp"
+#include "results/rows/result_row.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vindex::results::testing {
+
+/// Every kind of the program whose runs are made here: the tests of kinds take each of them.
+std::vector<FileSchema> cell_kinds();
 
 /// `layers` rows of `schema` along scales of a few values, optional columns included.
 RunDescription cell_run(FileSchema schema, std::int32_t layers = 4);

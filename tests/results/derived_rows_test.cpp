@@ -5,6 +5,9 @@
 #include "report/export/export.hpp"
 #include "report/text/shown_spectra.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/support/expect_error.hpp"
 #include <vindex/error.hpp>
 
@@ -29,7 +32,7 @@ using vindex::testing::error_of;
 
 std::vector<double> sigma_of(ResultsReader& reader, const StoredRow& row) {
   std::vector<double> sigma(static_cast<std::size_t>(row.sigma_count));
-  reader.read_sigma(row.bulk.row, sigma);
+  reader.spectra().read_sigma(row.bulk.row, sigma);
   return sigma;
 }
 
@@ -50,7 +53,7 @@ std::vector<std::string> content_of(const std::string& path) {
       }
     }
     if (row.vector_count > 0) {
-      for (const float value : reader.read_vectors(row.bulk.row).right) {
+      for (const float value : reader.spectra().read_vectors(row.bulk.row).right) {
         line << ' ' << value;
       }
     }
@@ -83,7 +86,7 @@ TEST(DerivedRows, LieInATableOfTheirOwn) {
     EXPECT_EQ(commands::spectrum_numbers(weighted[i].cells).values.var_at_k,
               sample_numbers(run, number).values.var_at_k);
     EXPECT_EQ(sigma_of(reader, weighted[i]), wanted.sigma);
-    EXPECT_EQ(reader.read_vectors(number).right, wanted.vectors->right);
+    EXPECT_EQ(reader.spectra().read_vectors(number).right, wanted.vectors->right);
     EXPECT_NE(sigma_of(reader, weighted[i]), sigma_of(reader, matrices[of]));
   }
   EXPECT_TRUE(reader.file().exists("/imatrix/spectra/p16/sigma"));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "commands/spectra/spectra_cells.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstdint>
 #include <string>

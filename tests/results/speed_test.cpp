@@ -1,6 +1,9 @@
 // Not run by default: ./results_tests --gtest_also_run_disabled_tests --gtest_filter='*Speed*'
 #include "sample_run.hpp"
 
+#include "results/reading/validate.hpp"
+#include "results/runs/run_status.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>

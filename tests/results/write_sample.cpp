@@ -4,6 +4,8 @@
 #include "cell_run.hpp"
 #include "sample_run.hpp"
 
+#include "results/schema/schema.hpp"
+
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -17,10 +19,9 @@ int main(int count, char** arguments) {
   }
   try {
     using vindex::results::FileSchema;
-    for (const FileSchema schema :
-         {FileSchema::kExperts, FileSchema::kCka, FileSchema::kActivations, FileSchema::kRouting,
-          FileSchema::kTrace}) {
-      if (arguments[2] == std::string(vindex::results::writing_verb(schema))) {
+    using vindex::results::testing::cell_kinds;
+    for (const FileSchema schema : cell_kinds()) {
+      if (arguments[2] == std::string(vindex::results::writing_command(schema))) {
         vindex::results::testing::write_cells(arguments[1],
                                               vindex::results::testing::cell_run(schema));
         return 0;

@@ -2,7 +2,7 @@
 #include "write/output_folder.hpp"
 
 #include "core/files/path_kind.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -5,6 +5,7 @@
 
 #include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/options/job_flags.hpp"
 #include "apps/options/values.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
@@ -91,9 +92,7 @@ void add_organ_assemble(Command& organ, Session& session) {
       "--accept-changed", settings.accept_changed,
       "Take organs that were edited since they were extracted, and say so in the keys");
   add_force(command, settings.replace, "Replace files that are there, never an input");
-  command.add_value("--threads", settings.threads, "Threads that copy (0: by the machine)")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
+  add_threads(command, settings.threads, "Threads that copy (0: by the machine)", 64);
   command.add_flag("--json", options->json, "Report as one JSON document");
   command.runs(session, [&session, options] { return run_assemble(*options, session); });
 }

@@ -6,6 +6,7 @@
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/report_file.hpp"
+#include "organ/difference/difference_report.hpp"
 #include "organ/difference/model_difference.hpp"
 
 #include <fmt/format.h>
@@ -72,8 +73,7 @@ void add_organ_diff(Command& organ, Session& session) {
       ->capture_default_str();
   command.add_flag("--exit-code", flags->exit_code, "End with 1 where the models differ",
                    ValueKind::kCaller);
-  command.add_output("--report", flags->report, "report.json",
-                     "Write the difference as JSON to this file");
+  add_report(command, flags->report, "difference");
   add_threads(command, flags->settings.threads, "Threads (0: every core, at most 8)");
   command.add_flag("--json", flags->json, "The difference as one JSON document");
   command.runs(session, [&session, flags] { return run_diff(*flags, session); });

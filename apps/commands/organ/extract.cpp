@@ -5,6 +5,7 @@
 
 #include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "core/json/json_document.hpp"
@@ -167,9 +168,7 @@ void add_organ_extract(Command& organ, Session& session) {
       "Classes: skeleton, organ (feed-forward, with router), ffn (without it), embed, "
       "norm, adapter, router, other, all");
   add_layers(command, settings.layers, "Blocks, for example 0,1,5-20 (-1: what is in no block)");
-  command.add_value("--threads", settings.threads, "Threads that copy (0: by the machine)")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
+  add_threads(command, settings.threads, "Threads that copy (0: by the machine)", 64);
   command.add_flag("--json", options->json, "Report as one JSON document");
   command.runs(session, [&session, options] { return run_extract(*options, session); });
 }

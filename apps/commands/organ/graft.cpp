@@ -10,6 +10,7 @@
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/report_file.hpp"
+#include "organ/graft/graft_report.hpp"
 
 #include <fmt/format.h>
 
@@ -114,8 +115,7 @@ void add_organ_graft(Command& organ, Session& session) {
   command.add_value("--name", settings.name, "general.name of the result");
   command.add_value("--shards", flags->shards, "Write files of at most this size: 2GiB, 500MB");
   add_force(command, settings.replace, "Replace a file that is there");
-  command.add_output("--report", flags->report, "report.json",
-                     "Write the report as JSON to this file");
+  add_report(command, flags->report);
   add_threads(command, settings.threads, "Threads (0: every core, at most 8)");
   command.add_flag("--json", flags->json, "The report as one JSON document");
   command.runs(session, [&session, flags] { return run_graft(*flags, session); });

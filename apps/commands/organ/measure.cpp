@@ -33,7 +33,7 @@ struct OrganMeasureFlags {
 
 /// What the command asks for, once it is understood.
 struct Task {
-  engine::RunSettings settings;  ///< but for model and output
+  commands::SpectraSettings settings;  ///< but for model and output
   std::vector<fleet::NamedModel> models;
   std::string folder;        ///< of results and reports; empty: one results file alone
   std::string results_file;  ///< of a single model with an output ending in .h5
@@ -62,7 +62,7 @@ Task task_of(const OrganMeasureFlags& flags, const Session& session) {
                      "--report goes with an output that ends in .h5; a folder "
                      "holds the reports itself");
   }
-  if (!is_file && !task.settings.worker.is_single()) {
+  if (!is_file && !task.settings.run.worker.is_single()) {
     throw UsageError("E-ORGAN-OUTPUT", "--worker and --claim go with an output that ends in .h5");
   }
   task.folder = is_file ? flags.report : flags.output;
@@ -82,11 +82,11 @@ Measured measure_one(const Task& task, const fleet::NamedModel& named, const std
   Measured out;
   out.model.name = named.name;
   out.model.path = named.path;
-  engine::RunSettings settings = task.settings;
-  settings.model = named.path;
-  settings.output = task.results_file.empty()
-                        ? (fs::path(task.folder) / (named.name + ".h5")).string()
-                        : task.results_file;
+  commands::SpectraSettings settings = task.settings;
+  settings.run.model = named.path;
+  settings.run.output = task.results_file.empty()
+                            ? (fs::path(task.folder) / (named.name + ".h5")).string()
+                            : task.results_file;
   const bool is_alone = task.models.size() == 1;
   ConsoleReporter reporter(session, progress);
   try {
@@ -167,7 +167,7 @@ Ending run_organ_measure(const OrganMeasureFlags& flags, const Session& session)
       first_trouble = std::move(one);
     }
   }
-  if (task.settings.worker.is_single()) {
+  if (task.settings.run.worker.is_single()) {
     if (!task.folder.empty()) {
       fleet::write_reports(task.folder, models);
     }

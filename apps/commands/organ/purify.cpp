@@ -11,11 +11,9 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/reporting/console_reporter.hpp"
 #include "apps/reporting/report_file.hpp"
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
+#include "organ/opening/open_gguf.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -190,8 +188,7 @@ void add_organ_purify(Command& organ, Session& session) {
   command.add_value("--shards", flags->shards,
                     "Write files of at most this size: 2GiB, 500MB; none: one file");
   add_force(command, flags->replace);
-  command.add_output("--report", flags->report, "report.json",
-                     "Write the report as JSON to this file");
+  add_report(command, flags->report);
   add_backend_flags(command, flags->backend, "auto, cpu, cuda", "CUDA device");
   add_threads(command, flags->threads, "Workers (0: every core)");
   add_ram_budget(command, flags->ram_budget);

@@ -1,10 +1,11 @@
 // The command organ verify: a GGUF model judged by the rules that loaders hold it to.
-#include "organ/verify.hpp"
+#include "organ/verify/verify.hpp"
 
 #include "organ.hpp"
 
 #include "apps/console/terminal.hpp"
 #include "apps/options/flag_names.hpp"
+#include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "core/json/json_document.hpp"
@@ -93,9 +94,7 @@ void add_organ_verify(Command& organ, Session& session) {
       ->required();
   command.add_flag("--check-tensors", settings.check_tensors,
                    "Decode every tensor: NaN, infinite weights, scales that are not finite");
-  command.add_value("--threads", settings.threads, "Threads that decode (0: by the machine)")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
+  add_threads(command, settings.threads, "Threads that decode (0: by the machine)", 64);
   command.add_flag("--json", options->json, "Findings as one JSON document");
   command.runs(session, [&session, options] {
     return run_verify(options->settings, session, options->json);

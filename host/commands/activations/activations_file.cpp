@@ -2,9 +2,9 @@
 // beyond its columns, and what is shown of it.
 #include "commands/token_tables/activations_cells.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -88,7 +88,7 @@ results::Schema activations_schema() {
           .name = "vindex-activations",
           .version = "1.0",
           .rows = "layers",
-          .verb = "activations",
+          .command = "activations",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

@@ -96,12 +96,12 @@ engine::RowFacts ActivationsJob::facts(std::int64_t row) const {
 }
 
 engine::WorkerLayout ActivationsJob::worker_layout() const {
-  engine::WorkerLayout lanes{.calls = {}, .batch = 1, .held = 1};
+  engine::WorkerLayout layout{.calls = {}, .batch = 1, .held = 1};
   for (const auto& backend : backends_) {
-    lanes.calls.push_back(std::min<std::int32_t>(backend->limits().concurrent_calls,
-                                                 static_cast<std::int32_t>(layers_.size())));
+    layout.calls.push_back(std::min<std::int32_t>(backend->limits().concurrent_calls,
+                                                  static_cast<std::int32_t>(layers_.size())));
   }
-  return lanes;
+  return layout;
 }
 
 /// What a call may use where a back end takes several.

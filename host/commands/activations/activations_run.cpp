@@ -6,7 +6,10 @@
 
 #include "blas/blas_library.hpp"
 #include "commands/token_tables/activations_cells.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
+#include "engine/run/opening.hpp"
 #include "model/selection/selection.hpp"
 #include "statistics/activations/activation_nulls.hpp"
 #include <vindex/error.hpp>
@@ -85,37 +88,28 @@ model::MatrixRecord record_of_row(const model::Dump& dump, const engine::OpenMod
   return record;
 }
 
-results::RunDescription describe_activations(const ActivationsSettings& settings,
-                                             const model::Dump& dump,
-                                             const engine::OpenModel* model,
-                                             const std::vector<ActivationLayer>& layers,
-                                             const std::vector<std::unique_ptr<Backend>>& backends,
-                                             const input::BulkReader& reader) {
-  results::RunDescription run = engine::begin_description(
-      results::FileSchema::kActivations, settings.dump,
-      fmt::format("activations of {}", printable(settings.dump)), settings.run.command);
-  run.backend = backends.front()->info().name;
+void describe_activations(const ActivationsSettings& settings, const model::Dump& dump,
+                          const engine::OpenModel* model,
+                          const std::vector<ActivationLayer>& layers,
+                          const std::vector<std::unique_ptr<Backend>>& backends,
+                          engine::JobFrame& frame) {
+  results::RunDescription& run =
+      frame.describe(results::FileSchema::kActivations, settings.dump,
+                     fmt::format("activations of {}", printable(settings.dump)), backends);
   run.fingerprint.emplace_back("of", settings.hidden ? "hidden" : "mlp");
   run.fingerprint.emplace_back("nulls", "2");  // rows of other nulls are no part of this run
   run.fingerprint.emplace_back("covariance", settings.covariance ? "1" : "0");
-  Json inputs;
-  inputs["dump"] = engine::add_inputs(dump.files, "", run);
+  frame.add_inputs(dump.files, "dump");
   if (model != nullptr) {
-    inputs["model"] = engine::add_inputs(model->files, "model ", run);
+    frame.add_inputs(model->files, "model", "model ");
   }
-  run.inputs_json = inputs.dump(1);
-  run.settings_json = engine::settings_text(
+  frame.complete(
       {{"model", settings.model}, {"hidden", settings.hidden}, {"covariance", settings.covariance}},
-      settings.run);
-  Json surroundings = engine::environment(settings.run, reader, backends);
+      {{"tokens", dump.tokens},
+       {"model", model == nullptr ? Json(nullptr) : engine::shape_json(model->index.shape)}});
   if (!backends.front()->limits().uses_host_cores) {  // eigenvalues are found on the host
-    surroundings["eigenvalues"] = blas::load_blas(settings.run.blas_core).text();
+    frame.environment()["eigenvalues"] = blas::load_blas(settings.run.blas_core).text();
   }
-  run.environment_json = surroundings.dump(1);
-  run.config_json =
-      Json{{"tokens", dump.tokens},
-           {"model", model == nullptr ? Json(nullptr) : engine::shape_json(model->index.shape)}}
-          .dump(1);
   run.attributes = {
       {"tokens", dump.tokens},
       {"of", std::string(settings.hidden ? "hidden" : "mlp")},
@@ -129,14 +123,13 @@ results::RunDescription describe_activations(const ActivationsSettings& settings
   for (const ActivationLayer& layer : layers) {
     run.matrices.push_back(record_of_row(dump, model, layer));
   }
-  return run;
 }
 
 }  // namespace
 
 engine::RunOutcome measure_activations(const ActivationsSettings& settings,
                                        const engine::RunHooks& hooks) {
-  engine::JobRun run = engine::begin_run(settings.run);
+  engine::JobFrame frame(settings.run);
   model::Dump dump = model::open_dump(settings.dump, hooks.stop);
   std::optional<engine::OpenModel> gates;
   if (!settings.model.empty()) {
@@ -147,17 +140,17 @@ engine::RunOutcome measure_activations(const ActivationsSettings& settings,
   std::vector<ActivationLayer> layers = layers_of(settings, dump, model);
   std::string note;
   auto backends = engine::open_backends(settings.run, note);
-  run.reader =
-      engine::open_reader(settings.run.reading, {&dump.files, model ? &model->files : nullptr});
-  run.description = describe_activations(settings, dump, model, layers, backends, *run.reader);
-  engine::add_warnings(dump.files, dump.index, model ? "dump: " : "", run.messages);
+  frame.open_reader({&dump.files, model ? &model->files : nullptr});
+  describe_activations(settings, dump, model, layers, backends, frame);
+  frame.say_warnings(dump.files, dump.index, model ? "dump: " : "");
   if (model != nullptr) {
-    engine::add_warnings(model->files, model->index, "model: ", run.messages);
+    frame.say_warnings(model->files, model->index, "model: ");
   }
-  run.messages.push_back(note);
-  auto job = std::make_unique<ActivationsJob>(std::move(dump), std::move(gates), std::move(layers),
-                                              std::move(backends), settings.covariance);
-  return engine::run_job(std::move(job), std::move(run), hooks);
+  frame.say(note);
+  return engine::run_job(
+      std::make_unique<ActivationsJob>(std::move(dump), std::move(gates), std::move(layers),
+                                       std::move(backends), settings.covariance),
+      frame.take_run(), hooks);
 }
 
 }  // namespace vindex::commands

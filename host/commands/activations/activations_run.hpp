@@ -3,14 +3,13 @@
 #pragma once
 
 #include "engine/run/job_runner.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/run_settings.hpp"
 
 #include <string>
 
 namespace vindex::commands {
 
-/// What the command line asks for. Of `run` count: output, backend, devices, threads, blas_core,
-/// ram_budget and its source, reading, worker, restart, command, unset_variables.
+/// What the command line asks for. Of `run` counts all but model, model_config, selection, options.
 struct ActivationsSettings {
   engine::RunSettings run;
   std::string dump;

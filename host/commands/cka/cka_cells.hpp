@@ -4,7 +4,7 @@
 // width.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 #include <string>

@@ -5,9 +5,12 @@
 #include "cka_tables.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/source_pool.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
+#include "results/schema/table_layout.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -77,7 +80,7 @@ void check_cka_file(results::FileChecker& checker) {
   }
   std::vector<results::ArrayCell> lines;
   for (const results::StoredRow& row : rows) {
-    lines.push_back(reader.read_array(row.bulk.row, cka_array("cka")));
+    lines.push_back(reader.arrays().read(row.bulk.row, cka_array("cka")));
   }
   bool is_symmetric = true;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -153,7 +156,7 @@ results::Schema cka_schema() {
           .name = "vindex-cka",
           .version = "1.2",
           .rows = "layers",
-          .verb = "cka",
+          .command = "cka",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

@@ -2,9 +2,9 @@
 // the same relative depths (/matched/), and the stages of A (attributes of the root).
 #pragma once
 
-#include "results/tables/bulk_source.hpp"
-#include "results/tables/description.hpp"
-#include "results/tables/table_writer.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/schema/file_description.hpp"
+#include "results/schema/side_table.hpp"
 #include "statistics/layers/stages.hpp"
 
 #include <cstdint>

@@ -100,10 +100,10 @@ std::vector<engine::RowWork> CkaJob::works(const std::vector<std::int64_t>& rows
 }
 
 engine::WorkerLayout CkaJob::worker_layout() const {
-  engine::WorkerLayout lanes;
-  lanes.calls.assign(backends_.size(), 1);  // a product is shared by all threads
-  lanes.in_order = true;
-  return lanes;
+  engine::WorkerLayout layout;
+  layout.calls.assign(backends_.size(), 1);  // a product is shared by all threads
+  layout.in_order = true;
+  return layout;
 }
 
 /// The rows of some layers of A: fills them tile by tile of B.

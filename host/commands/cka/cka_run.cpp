@@ -6,9 +6,10 @@
 #include "cka_job.hpp"
 
 #include "core/process/parallel.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/run/description_parts.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/run/job_frame.hpp"
 #include "model/dump.hpp"
 #include "statistics/cka/cka.hpp"
 #include <vindex/error.hpp>
@@ -108,37 +109,29 @@ const char* pooling_name(engine::Pooling pooling) {
                                            : (pooling == engine::Pooling::kMean ? "mean" : "last");
 }
 
-results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide& a,
-                                     const CkaSide& b, const ComparedRows& rows,
-                                     const CkaShape& shape, const CkaPlan& plan,
-                                     const std::vector<std::unique_ptr<Backend>>& backends,
-                                     const input::BulkReader& reader) {
-  results::RunDescription run = engine::begin_description(
+void describe_cka(const CkaSettings& settings, const CkaSide& a, const CkaSide& b,
+                  const ComparedRows& rows, const CkaShape& shape, const CkaPlan& plan,
+                  const std::vector<std::unique_ptr<Backend>>& backends, engine::JobFrame& frame) {
+  results::RunDescription& run = frame.describe(
       results::FileSchema::kCka, settings.dump_a,
       fmt::format("CKA of {} and {}", printable(settings.dump_a), printable(settings.dump_b)),
-      settings.run.command);
+      backends);
   run.compare.other_model = settings.dump_b;
-  run.backend = backends.front()->info().name;
   const std::string unit = rows.by_prompt ? "prompt" : "row";
   run.fingerprint.emplace_back("role", settings.role);
   run.fingerprint.emplace_back("pool", pooling_name(rows.pooling));
   run.fingerprint.emplace_back("permutations", std::to_string(shape.permutations));
   run.fingerprint.emplace_back("interval", std::to_string(shape.groups));
-  Json inputs;
-  inputs["a"] = engine::add_inputs(a.dump.files, "a ", run);
-  inputs["b"] = engine::add_inputs(b.dump.files, "b ", run);
-  run.inputs_json = inputs.dump(1);
-  run.settings_json = engine::settings_text({{"role", settings.role},
-                                             {"pool", pooling_name(rows.pooling)},
-                                             {"permutations", shape.permutations},
-                                             {"interval", shape.groups > 0},
-                                             {"form", plan.by_rows ? "rows" : "features"},
-                                             {"tile", {plan.tile_a, plan.tile_b}}},
-                                            settings.run);
-  run.environment_json = engine::environment(settings.run, reader, backends).dump(1);
-  run.config_json = Json{{"a", engine::shape_json(a.dump.index.shape)},
-                         {"b", engine::shape_json(b.dump.index.shape)}}
-                        .dump(1);
+  frame.add_inputs(a.dump.files, "a", "a ");
+  frame.add_inputs(b.dump.files, "b", "b ");
+  frame.complete({{"role", settings.role},
+                  {"pool", pooling_name(rows.pooling)},
+                  {"permutations", shape.permutations},
+                  {"interval", shape.groups > 0},
+                  {"form", plan.by_rows ? "rows" : "features"},
+                  {"tile", {plan.tile_a, plan.tile_b}}},
+                 {{"a", engine::shape_json(a.dump.index.shape)},
+                  {"b", engine::shape_json(b.dump.index.shape)}});
   for (std::size_t layer = 0; layer < a.layers.size(); ++layer) {
     run.matrices.push_back(a.record(layer));
     run.matrices.back().rows = rows.count;
@@ -163,7 +156,6 @@ results::RunDescription describe_cka(const CkaSettings& settings, const CkaSide&
       {"permutation_strata", static_cast<std::int64_t>(rows.strata.size())},
       {"permutation_movable", movable},
       {"interval", std::string(shape.groups > 0 ? "delete-one-prompt jackknife" : "none")}};
-  return run;
 }
 
 /// Why numbers that were asked for are NaN in every row.
@@ -205,7 +197,7 @@ std::string note_of_orders(const ComparedRows& rows, const CkaShape& shape) {
 }  // namespace
 
 engine::RunOutcome compare_activations(const CkaSettings& settings, const engine::RunHooks& hooks) {
-  engine::JobRun run = engine::begin_run(settings.run);
+  engine::JobFrame frame(settings.run);
   const engine::Pooling pooling = parse_pooling(settings.pool);
   CkaSide a = open_dump_side(settings.dump_a, settings.role, settings.layers_a, hooks.stop);
   CkaSide b = open_dump_side(settings.dump_b, settings.role, settings.layers_b, hooks.stop);
@@ -215,20 +207,21 @@ engine::RunOutcome compare_activations(const CkaSettings& settings, const engine
   std::vector<std::unique_ptr<Backend>> backends = engine::open_backends(settings.run, note);
   const std::int32_t threads = settings.run.threads > 0 ? settings.run.threads : usable_cores();
   const CkaPlan plan = plan_of(settings, shape, threads, backends);
-  run.reader = engine::open_reader(settings.run.reading, {});  // tiles read by themselves
-  run.description = describe_cka(settings, a, b, rows, shape, plan, backends, *run.reader);
-  engine::add_warnings(a.dump.files, a.dump.index, "A: ", run.messages);
-  engine::add_warnings(b.dump.files, b.dump.index, "B: ", run.messages);
+  frame.open_reader({});  // tiles read by themselves
+  describe_cka(settings, a, b, rows, shape, plan, backends, frame);
+  frame.say_warnings(a.dump.files, a.dump.index, "A: ");
+  frame.say_warnings(b.dump.files, b.dump.index, "B: ");
   std::vector<std::string> reasons = missing_numbers(settings, rows);
   for (const std::string& reason : reasons) {
-    run.messages.push_back("note: " + reason);
+    frame.say("note: " + reason);
   }
-  run.messages.push_back(note_of_orders(rows, shape));
-  run.messages.push_back(note);
-  run.messages.push_back(plan_text(shape, plan));
-  auto job = std::make_unique<CkaJob>(std::move(a), std::move(b), std::move(rows), shape, plan,
-                                      std::move(reasons), std::move(backends), threads);
-  return engine::run_job(std::move(job), std::move(run), hooks);
+  frame.say(note_of_orders(rows, shape));
+  frame.say(note);
+  frame.say(plan_text(shape, plan));
+  return engine::run_job(
+      std::make_unique<CkaJob>(std::move(a), std::move(b), std::move(rows), shape, plan,
+                               std::move(reasons), std::move(backends), threads),
+      frame.take_run(), hooks);
 }
 
 }  // namespace vindex::commands

@@ -2,7 +2,8 @@
 // their rows correspond, and hands the job to the runner.
 #pragma once
 
-#include "engine/run/opening.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run_settings.hpp"
 
 #include <cstdint>
 #include <string>

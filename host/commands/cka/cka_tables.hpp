@@ -4,7 +4,7 @@
 
 #include "cka_findings.hpp"
 
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
 
 #include <cstdint>
 #include <string_view>

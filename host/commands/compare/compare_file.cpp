@@ -4,8 +4,10 @@
 #include "pair_cells.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
+#include "results/schema/table_layout.hpp"
 
 #include <fmt/format.h>
 
@@ -38,7 +40,7 @@ void add_pair_groups(const results::FileDescription& description, model::ResultT
   if (const auto angles = description.scales.find(kAngleScale);
       angles != description.scales.end() && !angles->second.integers.empty()) {
     layout.groups.emplace_back(kAngleScale);
-    layout.chosen = angles->second.integers.size();
+    layout.scale_length = angles->second.integers.size();
   }
 }
 
@@ -55,7 +57,7 @@ void describe_pairs(const results::ResultsReader& reader, results::FileDescripti
   if (layout.has(kDeltaColumns)) {
     out.optional_columns.emplace_back(kDeltaColumns);
   }
-  for (std::size_t i = 1; i <= layout.chosen; ++i) {
+  for (std::size_t i = 1; i <= layout.scale_length; ++i) {
     out.scales[kAngleScale].integers.push_back(static_cast<std::int64_t>(i));
   }
   if (!file.exists("/unpaired")) {
@@ -154,7 +156,7 @@ results::Schema compare_schema() {
           .name = "vindex-compare",
           .version = "1.1",
           .rows = "pairs",
-          .verb = "compare",
+          .command = "compare",
           .table = "/pair",
           .dimension = "pair",
           .name_column = "tensor_a",

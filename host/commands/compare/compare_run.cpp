@@ -6,7 +6,10 @@
 #include "pair_job.hpp"
 
 #include "core/process/parallel.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
+#include "engine/run/opening.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -138,47 +141,39 @@ std::vector<JobPair> job_pairs(const engine::OpenModel& a, const engine::OpenMod
   return out;
 }
 
-results::RunDescription describe_compare(
-    const CompareSettings& settings, const engine::OpenModel& a, const engine::OpenModel& b,
-    const model::Pairing& pairing, const std::vector<JobPair>& pairs, const SpectraOfBoth& spectra,
-    const PairComputing& computing, const input::BulkReader& reader) {
-  results::RunDescription run = engine::begin_description(
+void describe_compare(const CompareSettings& settings, const engine::OpenModel& a,
+                      const engine::OpenModel& b, const model::Pairing& pairing,
+                      const std::vector<JobPair>& pairs, const SpectraOfBoth& spectra,
+                      const PairComputing& computing, engine::JobFrame& frame) {
+  results::RunDescription& run = frame.describe(
       results::FileSchema::kCompare, settings.model_a,
       fmt::format("{} beside {}", printable(settings.model_a), printable(settings.model_b)),
-      settings.run.command);
-  run.backend = computing.backends.empty() ? "cpu" : computing.backends.front()->info().name;
+      computing.backends, computing.threads);
   run.fingerprint.emplace_back("map", settings.map_text);
-  if (computing.request.needs_back_end()) {
+  const bool computed = computing.request.needs_back_end();
+  if (computed) {
     run.mode = engine::mode_name(settings.run.options.mode);
     run.fingerprint.emplace_back("mode", run.mode);
   }
-  Json inputs;
-  inputs["a"] = engine::add_inputs(a.files, "a ", run);
-  inputs["b"] = engine::add_inputs(b.files, "b ", run);
+  frame.add_inputs(a.files, "a", "a ");
+  frame.add_inputs(b.files, "b", "b ");
   for (const auto& [side, file, path] :
        {std::tuple<const char*, const MeasuredSpectra*, std::string>{"spectra_a", spectra.a.get(),
                                                                      settings.spectra_a},
         {"spectra_b", spectra.b.get(), settings.spectra_b}}) {
     if (file != nullptr) {
       run.fingerprint.emplace_back(side, "values " + file->digest());
-      inputs[side] = {{"path", printable(path)}, {"values_sha256", file->digest()}};
+      frame.inputs()[side] = {{"path", printable(path)}, {"values_sha256", file->digest()}};
     }
   }
-  run.inputs_json = inputs.dump(1);
-  const bool computed = computing.request.needs_back_end();
-  run.settings_json = engine::settings_text(
+  frame.complete(
       {{"map", settings.map_text},
        {"spectra", spectra.a != nullptr},
        {"delta", settings.delta},
        {"k", settings.subspace},
        {"mode", computed ? Json(run.mode) : Json(nullptr)},
        {"svd_route", computed ? Json(settings.run.options.svd_route) : Json(nullptr)}},
-      settings.run);
-  run.environment_json =
-      engine::environment(settings.run, reader, computing.backends, computing.threads).dump(1);
-  run.config_json =
-      Json{{"a", engine::shape_json(a.index.shape)}, {"b", engine::shape_json(b.index.shape)}}.dump(
-          1);
+      {{"a", engine::shape_json(a.index.shape)}, {"b", engine::shape_json(b.index.shape)}});
   run.compare.other_model = settings.model_b;
   run.compare.spectra = spectra.a != nullptr;
   if (settings.delta) {
@@ -193,7 +188,6 @@ results::RunDescription describe_compare(
   }
   list_unpaired(pairing.a, a, "a", run);
   list_unpaired(pairing.b, b, "b", run);
-  return run;
 }
 
 /// What the run computes with, and the line that says so.
@@ -223,7 +217,7 @@ std::uint64_t angle_bytes(const CompareSettings& settings, std::size_t pairs) {
 }  // namespace
 
 engine::RunOutcome compare_models(const CompareSettings& settings, const engine::RunHooks& hooks) {
-  engine::JobRun run = engine::begin_run(settings.run);
+  engine::JobFrame frame(settings.run);
   engine::OpenModel a =
       open_model_side(settings.model_a, settings.model_config_a, settings.run.threads, hooks.stop);
   engine::OpenModel b =
@@ -233,19 +227,18 @@ engine::RunOutcome compare_models(const CompareSettings& settings, const engine:
   std::vector<JobPair> pairs = job_pairs(a, b, pairing.pairs);
   std::string note;
   PairComputing computing = open_computing(settings, note);
-  run.reader = engine::open_reader(settings.run.reading, {&a.files, &b.files});
-  run.description =
-      describe_compare(settings, a, b, pairing, pairs, spectra, computing, *run.reader);
-  run.held = angle_bytes(settings, pairs.size());
+  frame.open_reader({&a.files, &b.files});
+  describe_compare(settings, a, b, pairing, pairs, spectra, computing, frame);
+  frame.reserve(angle_bytes(settings, pairs.size()));
   for (const std::string& part : model::unmatched_parts(a.index, settings.run.selection)) {
-    run.messages.push_back("warning W-SELECTION: " + part);
+    frame.say("warning W-SELECTION: " + part);
   }
-  engine::add_warnings(a.files, a.index, "A: ", run.messages);
-  engine::add_warnings(b.files, b.index, "B: ", run.messages);
-  run.messages.push_back(note);
-  auto job = std::make_unique<PairJob>(std::move(a), std::move(b), std::move(pairs),
-                                       std::move(spectra), std::move(computing));
-  return engine::run_job(std::move(job), std::move(run), hooks);
+  frame.say_warnings(a.files, a.index, "A: ");
+  frame.say_warnings(b.files, b.index, "B: ");
+  frame.say(note);
+  return engine::run_job(std::make_unique<PairJob>(std::move(a), std::move(b), std::move(pairs),
+                                                   std::move(spectra), std::move(computing)),
+                         frame.take_run(), hooks);
 }
 
 }  // namespace vindex::commands

@@ -3,7 +3,8 @@
 // spectra of differences and singular vectors by back ends.
 #pragma once
 
-#include "engine/run/opening.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run_settings.hpp"
 #include "model/pairing/pairing.hpp"
 #include "statistics/spectrum/subspace_overlap.hpp"
 

@@ -2,7 +2,7 @@
 // groups of them: compared.hpp.
 #pragma once
 
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
 
 namespace vindex::commands {
 

@@ -5,9 +5,12 @@
 
 #include "core/text/nearest_name.hpp"
 #include "results/parts/output_path.hpp"
-#include "results/tables/gathered_rows.hpp"
-#include "results/tables/schema.hpp"
+#include "results/parts/parts_folder.hpp"
+#include "results/reading/gathered_rows.hpp"
+#include "results/runs/gather_run.hpp"
+#include "results/schema/table_layout.hpp"
 #include "statistics/samples/quantile.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -131,7 +134,7 @@ Compared compared_now(const std::string& path, const model::Selection& selection
   const results::TableLayout layout =
       results::table_layout(description, model::ResultTable::kMatrix);
   compared.delta = layout.has(kDeltaColumns);
-  compared.subspace = static_cast<std::int64_t>(layout.chosen);
+  compared.subspace = static_cast<std::int64_t>(layout.scale_length);
   for (const results::UnpairedMatrix& matrix : description.unpaired) {
     ++(matrix.side == "a" ? compared.unpaired_a : compared.unpaired_b);
   }

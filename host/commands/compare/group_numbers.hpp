@@ -3,7 +3,7 @@
 
 #include "pair_cells.hpp"
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 #include <cstddef>

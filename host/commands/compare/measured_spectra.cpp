@@ -3,6 +3,8 @@
 
 #include "core/digest.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/schema/table_columns.hpp"
+#include "statistics/spectrum/metrics.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 #include <vindex/error.hpp>
 
@@ -111,7 +113,7 @@ std::vector<double> MeasuredSpectra::sigma(const MeasuredSpectrum& spectrum) con
   const std::lock_guard lock(state_->mutex);
   std::vector<double> values(
       static_cast<std::size_t>(state_->lengths.at(static_cast<std::size_t>(spectrum.row))));
-  state_->reader.read_sigma(spectrum.row, values);
+  state_->reader.spectra().read_sigma(spectrum.row, values);
   return values;
 }
 

@@ -1,7 +1,7 @@
 // Owns what a row of /pair/ of a file of `vindex compare` holds (schema vindex-compare).
 #pragma once
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 #include "statistics/spectrum/subspace_overlap.hpp"
 #include "statistics/spectrum/var_at_k.hpp"
 

@@ -104,10 +104,10 @@ engine::RowFacts PairJob::facts(std::int64_t row) const {
     for (const std::int64_t i : pair(row).matrices.of(first)) {
       const model::MatrixRecord& matrix = model->index.matrices[static_cast<std::size_t>(i)];
       facts.bytes += engine::stored_bytes(matrix);
-      if (const std::string trouble = model::undecodable_text(matrix);
-          !trouble.empty() && facts.unsupported.find(side) == std::string::npos) {
+      if (const std::string error = model::undecodable_text(matrix);
+          !error.empty() && facts.unsupported.find(side) == std::string::npos) {
         facts.unsupported +=
-            fmt::format("{}{}: {}", facts.unsupported.empty() ? "" : "; ", side, trouble);
+            fmt::format("{}{}: {}", facts.unsupported.empty() ? "" : "; ", side, error);
       }
     }
   }
@@ -229,15 +229,15 @@ std::vector<engine::RowWork> PairJob::works(const std::vector<std::int64_t>& row
 engine::WorkerLayout PairJob::worker_layout() const {
   // Both sides are read more than once: every matrix of a unit has a slot of its own.
   constexpr std::int64_t kAll = std::int64_t{1} << 30;
-  engine::WorkerLayout lanes{.calls = {computing_.threads}, .batch = 1, .held = kAll};
+  engine::WorkerLayout layout{.calls = {computing_.threads}, .batch = 1, .held = kAll};
   if (!computing_.backends.empty()) {
-    lanes.calls.clear();
+    layout.calls.clear();
     for (const auto& backend : computing_.backends) {
-      lanes.calls.push_back(backend->limits().concurrent_calls);
+      layout.calls.push_back(backend->limits().concurrent_calls);
     }
-    lanes.batch = std::min(kMaxBatch, computing_.backends.front()->limits().batch);
+    layout.batch = std::min(kMaxBatch, computing_.backends.front()->limits().batch);
   }
-  return lanes;
+  return layout;
 }
 
 std::unique_ptr<StagingBuffer> PairJob::make_staging(std::size_t bytes) {
@@ -276,8 +276,8 @@ void PairJob::add_spectra(std::int64_t number, results::ResultRow& row) const {
 /// The row, with what stands beside the pair's own numbers.
 results::ResultRow PairJob::finished_row(std::int64_t number, PairInWork& work) const {
   results::ResultRow row = std::move(work.row);
-  if (work.trouble != nullptr) {
-    row = failed_pair(work.trouble, work.a.has_failed() ? "A" : (work.b.has_failed() ? "B" : ""));
+  if (work.error != nullptr) {
+    row = failed_pair(work.error, work.a.has_failed() ? "A" : (work.b.has_failed() ? "B" : ""));
   }
   if (row.status == MatrixStatus::kMeasured && spectra_.a != nullptr) {
     try {

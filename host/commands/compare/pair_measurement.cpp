@@ -91,7 +91,7 @@ results::ResultRow row_of_report(const statistics::PairReport& report, std::int6
 /// What a back end found of one input, or why it found nothing.
 struct Measured {
   MatrixReport report;
-  std::exception_ptr trouble = nullptr;
+  std::exception_ptr error = nullptr;
 };
 
 /// Memory trouble halves the batch; trouble of one matrix is its own.
@@ -99,15 +99,15 @@ void measure_part(std::span<MatrixInput* const> inputs, Backend& backend,
                   const MeasureOptions& options, std::uint64_t workspace_limit,
                   std::span<Measured> out) {
   std::vector<MatrixReport> reports(inputs.size());
-  std::exception_ptr trouble;
+  std::exception_ptr error;
   try {
     backend.measure(inputs, options, workspace_limit, reports);
   } catch (const DeviceError&) {
     throw;
   } catch (const std::exception&) {
-    trouble = std::current_exception();
+    error = std::current_exception();
   }
-  if (trouble != nullptr && inputs.size() > 1) {
+  if (error != nullptr && inputs.size() > 1) {
     const std::size_t half = inputs.size() / 2;
     measure_part(inputs.first(half), backend, options, workspace_limit, out.first(half));
     measure_part(inputs.subspan(half), backend, options, workspace_limit, out.subspan(half));
@@ -115,7 +115,7 @@ void measure_part(std::span<MatrixInput* const> inputs, Backend& backend,
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     inputs[i]->release();  // what is watched keeps its bytes: buffers of arranged inputs alone
-    out[i] = {std::move(reports[i]), trouble};
+    out[i] = {std::move(reports[i]), error};
   }
 }
 
@@ -274,7 +274,7 @@ void compare_pair(PairInWork& pair, std::int64_t subspace) {
       set(pair_cell("overlap_left_null_sd"), left.deviation);
     }
   } catch (const std::exception&) {
-    pair.trouble = std::current_exception();
+    pair.error = std::current_exception();
   }
 }
 
@@ -296,8 +296,8 @@ void add_deltas(std::span<PairInWork> pairs, Backend& backend, const PairRequest
   options.vectors = 0;
   const std::vector<Measured> found = measure_all(batch, backend, options, workspace_limit);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (found[i].trouble != nullptr) {
-      members[i]->trouble = found[i].trouble;
+    if (found[i].error != nullptr) {
+      members[i]->error = found[i].error;
     } else {
       set_delta(*members[i], found[i].report, options.mode, nulls);
     }
@@ -326,10 +326,9 @@ void add_subspaces(std::span<PairInWork> pairs, Backend& backend, const PairRequ
   const std::vector<Measured> of_a = measure_all(left, backend, options, workspace_limit);
   const std::vector<Measured> of_b = measure_all(right, backend, options, workspace_limit);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const std::exception_ptr trouble =
-        of_a[i].trouble != nullptr ? of_a[i].trouble : of_b[i].trouble;
-    if (trouble != nullptr) {
-      members[i]->trouble = trouble;
+    const std::exception_ptr error = of_a[i].error != nullptr ? of_a[i].error : of_b[i].error;
+    if (error != nullptr) {
+      members[i]->error = error;
     } else {
       set_overlap(*members[i], of_a[i].report, of_b[i].report, request.subspace);
     }

@@ -4,7 +4,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/derived_input.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/comparison/pair_comparison.hpp"
 #include "statistics/null/nulls.hpp"
 
@@ -63,9 +63,9 @@ struct PairInWork {
   PairSide a, b;
   HeadOrder order;
   std::int64_t rows = 0, cols = 0;
-  std::exception_ptr trouble = nullptr;  ///< what keeps the row from being made
+  std::exception_ptr error = nullptr;  ///< what keeps the row from being made
   results::ResultRow row = {};
-  bool is_open() const { return trouble == nullptr && row.status == MatrixStatus::kMeasured; }
+  bool is_open() const { return error == nullptr && row.status == MatrixStatus::kMeasured; }
 };
 
 /// Cosine, errors, norms. Pure but for reading. Trouble is the pair's.

@@ -2,6 +2,8 @@
 // input.
 #include "decode_tensor.hpp"
 
+#include "core/files/atomic_file.hpp"
+#include "core/files/output_sink.hpp"
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/text/nearest_name.hpp"

@@ -1,5 +1,6 @@
 // Owns the checks of the arrays of an edit, and their reading: headers first, numbers second.
-#include "edit_steps.hpp"
+#include "edit_arrays.hpp"
+
 #include "matrix_edit.hpp"
 
 #include "engine/plan/memory_budget.hpp"
@@ -92,21 +93,21 @@ struct ArrayFiles {
   std::optional<NpyMatrix> direction, keys, values, covariance, probe;
 
   explicit ArrayFiles(const EditSettings& settings) {
-    switch (settings.verb) {
-      case EditVerb::kDelete:
+    switch (settings.kind) {
+      case EditKind::kDelete:
         if (settings.direction.kind == DirectionChoice::Kind::kFile) {
           direction.emplace(settings.direction.file);
         }
         break;
-      case EditVerb::kInsert:
+      case EditKind::kInsert:
         keys.emplace(settings.key);
         values.emplace(settings.value);
         break;
-      case EditVerb::kMemit:
+      case EditKind::kMemit:
         keys.emplace(settings.keys);
         values.emplace(settings.values);
         break;
-      case EditVerb::kApply:
+      case EditKind::kApply:
         break;
     }
     if (!settings.covariance.empty()) {
@@ -143,11 +144,11 @@ void require_sides(const EditSettings& settings, const ArrayFiles& files,
   if (files.direction) {
     require_length(matrix, settings, files.direction->length(), files.direction->name());
   }
-  if (settings.verb == EditVerb::kInsert) {
+  if (settings.kind == EditKind::kInsert) {
     require_components(matrix, *files.keys, "the key", files.keys->length(), matrix.cols);
     require_components(matrix, *files.values, "the value", files.values->length(), matrix.rows);
   }
-  if (settings.verb == EditVerb::kMemit) {
+  if (settings.kind == EditKind::kMemit) {
     require_components(matrix, *files.keys, "a key (a column)", files.keys->rows(), matrix.cols);
     require_components(matrix, *files.values, "a value (a column)", files.values->rows(),
                        matrix.rows);
@@ -187,7 +188,7 @@ EditArrays read_arrays(const EditSettings& settings, const Records& targets,
       *into = (*file)->read();
     }
   }
-  if (settings.verb == EditVerb::kInsert) {  // as columns
+  if (settings.kind == EditKind::kInsert) {  // as columns
     for (Matrix* vector : {&*arrays.keys, &*arrays.values}) {
       vector->rows *= std::exchange(vector->cols, 1);
     }

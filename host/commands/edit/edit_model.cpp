@@ -1,15 +1,17 @@
 // Owns the steps of an edit: opening, targets, factors, effects, outputs.
 #include "edit_model.hpp"
 
-#include "edit_steps.hpp"
+#include "edit_arrays.hpp"
+#include "edit_outputs.hpp"
 #include "experts.hpp"
+#include "targets.hpp"
 
 #include "blas/blas_library.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "engine/units/matrix_loader.hpp"
-#include "engine/units/matrix_pass.hpp"
 #include "input/model_store.hpp"
 #include "input/open/open_model.hpp"
 #include "model/config/model_config.hpp"
@@ -64,12 +66,12 @@ class Editing {
     warn_of_stored_output(result);
     require_adaptable(settings_, files_, index_, targets_);
     require_decodable(wants_model);
-    if (settings_.verb == EditVerb::kDelete) {
+    if (settings_.kind == EditKind::kDelete) {
       require_side(targets_, settings_);
     }
     read_inputs(result);
     if (settings_.direction.kind == DirectionChoice::Kind::kSingular &&
-        settings_.verb == EditVerb::kDelete) {
+        settings_.kind == EditKind::kDelete) {
       backend_ = settings_.backend();
     }
     use_threads();
@@ -103,7 +105,7 @@ class Editing {
 
   /// Of a patch by its headers, so that what they refute is refused before factors are read.
   void find_targets_of() {
-    if (settings_.verb != EditVerb::kApply) {
+    if (settings_.kind != EditKind::kApply) {
       targets_ = find_targets(index_, settings_);
       return;
     }
@@ -214,8 +216,8 @@ class Editing {
 
   LowRankEdit edit_of(std::size_t index, const model::MatrixRecord& matrix, EditedMatrix& out,
                       std::optional<Direction>& direction) {
-    switch (settings_.verb) {
-      case EditVerb::kDelete: {
+    switch (settings_.kind) {
+      case EditKind::kDelete: {
         blas::set_library_threads(1);  // what back ends count on
         ChosenDirection chosen =
             choose_direction(watch_, index_, matrix, settings_,
@@ -229,14 +231,14 @@ class Editing {
         direction = std::move(chosen.direction);
         return edit;
       }
-      case EditVerb::kInsert:
+      case EditKind::kInsert:
         return insertion(arrays_.keys->values, arrays_.values->values);
-      case EditVerb::kMemit:
+      case EditKind::kMemit:
         out.condition.emplace();
         return memit(*arrays_.keys, *arrays_.values,
                      arrays_.covariance ? &*arrays_.covariance : nullptr, settings_.ridge,
                      *out.condition, settings_.stop);
-      case EditVerb::kApply:
+      case EditKind::kApply:
         break;
     }
     return scaled(std::move(patch_entries_[index].edit), settings_.alpha);
@@ -256,7 +258,7 @@ class Editing {
       const Matrix& given = *arrays_.probe;
       Probe own;
       own.count = given.rows;
-      own.inputs = turned<float>(given.values, given.rows, given.cols);
+      own.inputs = transposed_of<float>(given.values, given.rows, given.cols);
       probes.push_back(std::move(own));
     }
     return probes;
@@ -317,7 +319,7 @@ class Editing {
     if (direction && out.change.norm > 0.0) {
       out.share = std::pow(out.change.direction_before / out.change.norm, 2);
     }
-    if (settings_.verb == EditVerb::kApply) {
+    if (settings_.kind == EditKind::kApply) {
       require_base(patch_entries_[i], out, result);
     }
     judge(matrix, out, result);
@@ -387,9 +389,9 @@ class Editing {
 
 }  // namespace
 
-std::string_view verb_name(EditVerb verb) {
+std::string_view kind_name(EditKind kind) {
   constexpr std::string_view kNames[] = {"delete", "insert", "memit", "apply"};
-  return kNames[static_cast<std::size_t>(verb)];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 EditResult edit_model(const EditSettings& settings) {

@@ -1,5 +1,6 @@
 // Owns checking places before anything is computed, and writing model, adapter and patch.
-#include "edit_steps.hpp"
+#include "edit_outputs.hpp"
+
 #include "experts.hpp"
 
 #include "core/files/output_target.hpp"

@@ -21,7 +21,7 @@ const char* side_text(const EditSettings& settings) {
 Json ratio(double value, double of) { return of > 0.0 ? Json(value / of) : Json(nullptr); }
 
 bool has_keys(const EditResult& result) {
-  return result.settings.verb == EditVerb::kInsert || result.settings.verb == EditVerb::kMemit;
+  return result.settings.kind == EditKind::kInsert || result.settings.kind == EditKind::kMemit;
 }
 
 const ProbeChange* keys_of(const EditResult& result, const EditedMatrix& matrix) {
@@ -156,7 +156,7 @@ std::string collateral_text(const EditResult& result, const EditedMatrix& matrix
 
 /// Several, a line each.
 std::string table_of(const EditResult& result, std::size_t width) {
-  const bool deletes = result.settings.verb == EditVerb::kDelete;
+  const bool deletes = result.settings.kind == EditKind::kDelete;
   std::vector<std::vector<std::string>> rows = {
       {"tensor", "shape", "encoding", "rank", "change",
        deletes ? "share" : (has_keys(result) ? "miss" : "arrived"), "null", "collateral",
@@ -194,10 +194,10 @@ std::string table_of(const EditResult& result, std::size_t width) {
 std::string edit_json(const EditResult& result) {
   const EditSettings& settings = result.settings;
   const auto text = [](const std::string& value) { return Json::given(printable(value)); };
-  const bool has_alpha = settings.verb == EditVerb::kDelete || settings.verb == EditVerb::kApply;
+  const bool has_alpha = settings.kind == EditKind::kDelete || settings.kind == EditKind::kApply;
   const Json document = {
       {"schema", "vindex-edit/1"},
-      {"verb", verb_name(settings.verb)},
+      {"verb", kind_name(settings.kind)},
       {"model", printable(settings.model)},
       {"output", text(settings.output)},
       {"as", settings.output.empty() ? Json(nullptr) : Json(settings.as_lora ? "lora" : "model")},
@@ -205,9 +205,9 @@ std::string edit_json(const EditResult& result) {
       {"save_patch", text(settings.save_patch)},
       {"patch", text(settings.patch)},
       {"patch_kind", text(result.patch_kind)},
-      {"side", settings.verb == EditVerb::kDelete ? Json(side_text(settings)) : Json(nullptr)},
+      {"side", settings.kind == EditKind::kDelete ? Json(side_text(settings)) : Json(nullptr)},
       {"alpha", has_alpha ? Json(settings.alpha) : Json(nullptr)},
-      {"ridge", settings.verb == EditVerb::kMemit ? Json(settings.ridge) : Json(nullptr)},
+      {"ridge", settings.kind == EditKind::kMemit ? Json(settings.ridge) : Json(nullptr)},
       {"matrices",
        Json::list(result.matrices,
                   [&](const EditedMatrix& matrix) { return matrix_json(result, matrix); })},

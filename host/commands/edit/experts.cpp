@@ -21,8 +21,8 @@ LowRankEdit turned_edit(const LowRankEdit& edit) {
   if (edit.a.empty()) {  // of an outline
     return {edit.cols, edit.rows, edit.rank, {}, {}};
   }
-  return {edit.cols, edit.rows, edit.rank, turned<float>(edit.b, edit.rows, edit.rank),
-          turned<float>(edit.a, edit.rank, edit.cols)};
+  return {edit.cols, edit.rows, edit.rank, transposed_of<float>(edit.b, edit.rows, edit.rank),
+          transposed_of<float>(edit.a, edit.rank, edit.cols)};
 }
 
 /// Rows [first, first + count) of b a.

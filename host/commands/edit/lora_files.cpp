@@ -23,7 +23,7 @@ constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPeftVersion = "0.19.1";
 
 /// An edit and where its matrix begins in its slice.
-struct Piece {
+struct PlacedEdit {
   const LowRankEdit* edit = nullptr;
   std::int64_t first_row = 0;
 };
@@ -37,7 +37,7 @@ struct AdaptedTensor {
   std::int64_t slices = -1;
   std::int64_t rows = 0, cols = 0;
   std::int64_t rank = 0;  ///< largest of the slices
-  std::map<std::int32_t, std::vector<Piece>> edits;
+  std::map<std::int32_t, std::vector<PlacedEdit>> edits;
 
   const LowRankEdit& only() const { return *edits.begin()->second.front().edit; }
 };
@@ -56,11 +56,11 @@ std::vector<AdaptedTensor> by_tensor(const std::vector<AdaptedMatrix>& matrices)
     tensor.slices = matrix.slices;
     tensor.rows = gathered ? matrix.stack_rows : entry.edit.rows;
     tensor.cols = entry.edit.cols;
-    std::vector<Piece>& slice = tensor.edits[gathered ? matrix.expert : entry.slice];
+    std::vector<PlacedEdit>& slice = tensor.edits[gathered ? matrix.expert : entry.slice];
     slice.push_back({&entry.edit, matrix.first_row});
     std::int64_t rank = 0;
-    for (const Piece& piece : slice) {
-      rank += piece.edit->rank;
+    for (const PlacedEdit& placed : slice) {
+      rank += placed.edit->rank;
     }
     tensor.rank = std::max(tensor.rank, rank);
   }
@@ -83,10 +83,10 @@ std::pair<Floats, Floats> stacked(const AdaptedTensor& tensor) {
   const std::int64_t slices = std::max<std::int64_t>(tensor.slices, 1);
   Floats a(as_size(slices * tensor.rank * tensor.cols));
   Floats b(as_size(slices * tensor.rows * tensor.rank));
-  for (const auto& [number, pieces] : tensor.edits) {
+  for (const auto& [number, placed] : tensor.edits) {
     const std::int64_t slice = std::max(number, 0);
     std::int64_t first = 0;  // row of a, column of b
-    for (const auto& [edit, first_row] : pieces) {
+    for (const auto& [edit, first_row] : placed) {
       std::copy(edit->a.begin(), edit->a.end(),
                 a.begin() + (slice * tensor.rank + first) * tensor.cols);
       for (std::int64_t row = 0; row < edit->rows; ++row) {
@@ -130,10 +130,10 @@ void peft_module(const AdaptedTensor& tensor, const std::string& prefix, std::ve
   if (tensor.embedding) {
     out.push_back({prefix + ".lora_embedding_A",
                    {edit.rank, edit.rows},
-                   turned<float>(edit.b, edit.rows, edit.rank)});
+                   transposed_of<float>(edit.b, edit.rows, edit.rank)});
     out.push_back({prefix + ".lora_embedding_B",
                    {edit.cols, edit.rank},
-                   turned<float>(edit.a, edit.rank, edit.cols)});
+                   transposed_of<float>(edit.a, edit.rank, edit.cols)});
     return;
   }
   out.push_back({prefix + ".lora_A.weight", {edit.rank, edit.cols}, edit.a});
@@ -260,7 +260,7 @@ void write_gguf_adapter(AtomicFile& file, const std::vector<AdaptedMatrix>& matr
       b.values = edit.b;
       if (tensor.name == "token_embd.weight") {
         a = {a.name, {edit.rows, edit.rank}, edit.b};
-        b = {b.name, {edit.cols, edit.rank}, turned<float>(edit.a, edit.rank, edit.cols)};
+        b = {b.name, {edit.cols, edit.rank}, transposed_of<float>(edit.a, edit.rank, edit.cols)};
       }
     }
     // One alpha for all: alpha / rank is then not 1 for those of less rank.

@@ -1,5 +1,5 @@
 // Owns deletion, insertion and bounded edits as factors, and their spectra.
-#include "matrix_edit.hpp"
+#include "low_rank_edit.hpp"
 
 #include "blas/steps/steps.hpp"
 #include "cpu/product/product_spectrum.hpp"

@@ -1,8 +1,6 @@
 // Owns applying factors slab by slab, encoding, and measuring the change.
 #include "matrix_edit.hpp"
 
-#include "slab_sums.hpp"
-
 #include "blas/blas.hpp"
 #include "core/digest.hpp"
 #include "core/integers.hpp"
@@ -23,8 +21,8 @@ struct StoredFactors {
 
 StoredFactors stored_factors(const model::MatrixRecord& matrix, const LowRankEdit& edit) {
   if (matrix.transposed) {
-    return {turned<double>(edit.a, edit.rank, edit.cols),
-            turned<double>(edit.b, edit.rows, edit.rank)};
+    return {transposed_of<double>(edit.a, edit.rank, edit.cols),
+            transposed_of<double>(edit.b, edit.rows, edit.rank)};
   }
   return {{edit.b.begin(), edit.b.end()}, {edit.a.begin(), edit.a.end()}};
 }

@@ -1,7 +1,7 @@
 // The normal equations of a MEMIT edit, through Cholesky factors: C = L L^T, M = L^-1 K, then
 // K^T C^-1 K = M^T M and C^-1 K = L^-T M. The equations have as many sides as there are keys or, of
 // more keys than inputs, inputs.
-#include "matrix_edit.hpp"
+#include "memit.hpp"
 
 #include "blas/blas.hpp"
 #include "blas/steps/steps.hpp"
@@ -108,7 +108,7 @@ LowRankEdit by_keys(std::vector<double> whitened, const Matrix& values, std::int
   edit.cols = inputs;
   edit.rank = values.cols;
   edit.b.assign(values.values.begin(), values.values.end());
-  edit.a = turned<float>(whitened, inputs, values.cols);
+  edit.a = transposed_of<float>(whitened, inputs, values.cols);
   return edit;
 }
 

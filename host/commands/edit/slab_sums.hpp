@@ -3,7 +3,7 @@
 // stored.
 #pragma once
 
-#include "matrix_edit.hpp"
+#include "low_rank_edit.hpp"
 
 #include "engine/units/matrix_loader.hpp"
 #include "engine/units/row_slabs.hpp"
@@ -17,6 +17,36 @@
 #include <vector>
 
 namespace vindex::edit {
+
+/// Inputs whose outputs are watched.
+struct Probe {
+  std::int64_t count = 0;
+  std::vector<float> inputs;  ///< in x count, row-major
+  std::vector<float> wanted;  ///< out x count: what (W' - W) X is meant to be; empty: nothing
+};
+
+/// What an edit did to the outputs of a probe: Frobenius norms.
+struct ProbeChange {
+  double before = 0.0;  ///< W X
+  double change = 0.0;  ///< (W' - W) X
+  double miss = 0.0;    ///< (W' - W) X - wanted
+  double wanted = 0.0;
+  /// Of change / before, if the probe's vectors are independent draws: the jackknife that leaves
+  /// out one vector at a time. NaN for one vector, or where the others have no outputs.
+  double standard_error = 0.0;
+};
+
+/// What an edit did to outputs of inputs x with E[x x^T] = C: roots of the expected square.
+struct CovarianceChange {
+  double before = 0.0;  ///< of W x: sqrt(tr(W C W^T)); NaN where C is not positive there
+  double change = 0.0;  ///< of (W' - W) x
+};
+
+/// A direction that is watched: W v (right) or W^T u (left).
+struct Direction {
+  Side side = Side::kRight;
+  std::vector<double> unit;
+};
 
 /// Stored rows of one slab, decoded.
 struct Slab {

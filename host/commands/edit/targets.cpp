@@ -1,5 +1,5 @@
 // Owns finding matrices by name, parsing directions, and computing them.
-#include "edit_steps.hpp"
+#include "targets.hpp"
 
 #include "core/text/nearest_name.hpp"
 #include "core/text/text_parts.hpp"

@@ -47,7 +47,7 @@ struct Expert {
   std::int64_t number = 0;
   const model::MatrixRecord* matrix = nullptr;
   decode::EncodedMatrix view;  ///< whole; no codes
-  std::exception_ptr trouble;
+  std::exception_ptr error;
 };
 
 class GroupMeasurer {
@@ -74,10 +74,10 @@ class GroupMeasurer {
     const std::vector<double> gram = read_gram();
     std::vector<bool> counts(group_.members.size(), false);
     for (const Expert& expert : experts_) {
-      counts[static_cast<std::size_t>(expert.number)] = expert.trouble == nullptr;
+      counts[static_cast<std::size_t>(expert.number)] = expert.error == nullptr;
     }
     if (std::none_of(counts.begin(), counts.end(), [](bool one) { return one; })) {
-      return engine::failed_row(experts_.front().trouble);
+      return engine::failed_row(experts_.front().error);
     }
     ExpertFindings found;
     const model::MatrixRecord& record = group_.record;
@@ -88,8 +88,8 @@ class GroupMeasurer {
       measure_overlaps(found);
     }
     for (const Expert& expert : experts_) {
-      if (expert.trouble != nullptr) {
-        found.lost.emplace_back(expert.number, expert.trouble);
+      if (expert.error != nullptr) {
+        found.lost.emplace_back(expert.number, expert.error);
       }
     }
     found.method = backend_.info().name;
@@ -126,7 +126,7 @@ class GroupMeasurer {
       }
       expert.view = engine::encoded_view(*expert.matrix, nullptr, bytes);
       try {
-        if (expert.trouble == nullptr) {
+        if (expert.error == nullptr) {
           engine::check_companions(*expert.matrix, expert.view);
         }
       } catch (const Error&) {
@@ -135,9 +135,9 @@ class GroupMeasurer {
     }
   }
 
-  static void lose(Expert& expert, const std::exception_ptr& trouble) {
-    if (expert.trouble == nullptr) {
-      expert.trouble = trouble;
+  static void lose(Expert& expert, const std::exception_ptr& error) {
+    if (expert.error == nullptr) {
+      expert.error = error;
     }
   }
 
@@ -169,7 +169,7 @@ class GroupMeasurer {
         const CutBytes part = cut_of(expert.view, cuts[turn]);
         pieces[e] = part.view;
         pieces[e].codes = set.at(e) - part.lead;
-        if (expert.trouble != nullptr) {
+        if (expert.error != nullptr) {
           pieces[e].encoding = nullptr;  // zeros: its neighbours go on
         }
       }
@@ -212,9 +212,9 @@ class GroupMeasurer {
   /// Whether the files are still those that were opened.
   void ask_files() {
     for (Expert& expert : experts_) {
-      lose(expert, watch_.trouble(expert.matrix->codes.tensor));
+      lose(expert, watch_.error(expert.matrix->codes.tensor));
       for (const model::CompanionPart& companion : expert.matrix->companions) {
-        lose(expert, watch_.trouble(companion.part.tensor));
+        lose(expert, watch_.error(companion.part.tensor));
       }
     }
   }
@@ -234,7 +234,7 @@ class GroupMeasurer {
     std::vector<Expert*> readable;
     std::uint64_t largest = 0;
     for (Expert& expert : experts_) {
-      if (expert.trouble == nullptr &&
+      if (expert.error == nullptr &&
           std::isfinite(found.cosines.norm[static_cast<std::size_t>(expert.number)])) {
         readable.push_back(&expert);
         largest = std::max(largest, expert.matrix->codes.bytes);
@@ -262,8 +262,8 @@ class GroupMeasurer {
     ask_files();
     for (const Expert& expert : experts_) {
       const auto number = static_cast<std::size_t>(expert.number);
-      right.known[number] = right.known[number] && expert.trouble == nullptr;
-      left.known[number] = left.known[number] && expert.trouble == nullptr;
+      right.known[number] = right.known[number] && expert.error == nullptr;
+      left.known[number] = left.known[number] && expert.error == nullptr;
     }
     found.overlap_right = subspace_overlaps(backend_, right, options_.threads, stop_);
     found.overlap_left = subspace_overlaps(backend_, left, options_.threads, stop_);
@@ -277,7 +277,7 @@ class GroupMeasurer {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       watch_.was_read(batch[i]->matrix->codes.tensor);
       lose(*batch[i], set.errors()[i]);
-      if (batch[i]->trouble != nullptr) {
+      if (batch[i]->error != nullptr) {
         continue;
       }
       decode::EncodedMatrix whole = batch[i]->view;

@@ -8,7 +8,7 @@
 #include "engine/run/opening.hpp"
 #include "engine/units/unit_stream.hpp"
 #include "model/experts/expert_groups.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 
 #include <cstdint>
 #include <stop_token>

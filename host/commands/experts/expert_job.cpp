@@ -1,4 +1,4 @@
-// Owns an experts run as the runner sees it: rows, their facts and works, lanes, staging.
+// Owns an experts run as the runner sees it: rows, their facts and works, workers, staging.
 #include "expert_job.hpp"
 
 #include <vindex/error.hpp>

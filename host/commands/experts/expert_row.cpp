@@ -139,8 +139,8 @@ std::string reason_of(const model::ExpertGroup& group, const ExpertFindings& fou
       texts.push_back(fmt::format("expert {}: {}", i, group.members[i].trouble));
     }
   }
-  for (const auto& [number, trouble] : found.lost) {
-    texts.push_back(fmt::format("expert {}: {}", number, engine::failed_row(trouble).reason));
+  for (const auto& [number, error] : found.lost) {
+    texts.push_back(fmt::format("expert {}: {}", number, engine::failed_row(error).reason));
   }
   for (const std::string* part : {&found.cosines.reason, &found.spectrum.reason}) {
     if (!part->empty()) {

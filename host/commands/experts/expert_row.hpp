@@ -5,7 +5,7 @@
 #include "backend/backend.hpp"
 #include "engine/run/job.hpp"
 #include "model/experts/expert_groups.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/experts/expert_axis.hpp"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // expert.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 

@@ -3,11 +3,11 @@
 #include "experts_cells.hpp"
 #include "outlying_experts.hpp"
 
-#include "results/hdf5/square_array.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/square_array.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -75,7 +75,7 @@ results::Schema experts_schema() {
           .name = "vindex-experts",
           .version = "1.2",
           .rows = "groups",
-          .verb = "experts",
+          .command = "experts",
           .table = "/group",
           .dimension = "group",
           .name_column = "tensor",

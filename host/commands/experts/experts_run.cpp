@@ -6,7 +6,9 @@
 
 #include "blas/blas_library.hpp"
 #include "core/process/parallel.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
 #include "engine/run/opening.hpp"
 #include <vindex/error.hpp>
 
@@ -84,25 +86,20 @@ Sharing share(const ExpertsSettings& settings, const engine::SelectedModel& mode
   return out;
 }
 
-results::RunDescription describe_experts(const ExpertsSettings& settings,
-                                         const engine::SelectedModel& model,
-                                         const std::vector<model::ExpertGroup>& groups,
-                                         const std::vector<std::unique_ptr<Backend>>& backends,
-                                         const Sharing& sharing, const input::BulkReader& reader) {
-  results::RunDescription run = engine::begin_description(
-      results::FileSchema::kExperts, settings.run.model,
-      fmt::format("Experts of {}", printable(settings.run.model)), settings.run.command);
-  run.backend = backends.front()->info().name;
+void describe_experts(const ExpertsSettings& settings, const engine::SelectedModel& model,
+                      const std::vector<model::ExpertGroup>& groups,
+                      const std::vector<std::unique_ptr<Backend>>& backends, const Sharing& sharing,
+                      engine::JobFrame& frame) {
+  results::RunDescription& run =
+      frame.describe(results::FileSchema::kExperts, settings.run.model,
+                     fmt::format("Experts of {}", printable(settings.run.model)), backends);
   run.fingerprint.emplace_back("k", std::to_string(settings.vectors));
-  run.inputs_json = engine::add_inputs(model.files, "", run).dump(1);
-  run.settings_json = engine::settings_text({{"k", settings.vectors}}, settings.run);
-  Json surroundings = engine::environment(settings.run, reader, backends);
-  for (Json& backend : surroundings["back_ends"].elements()) {
+  frame.add_inputs(model.files);
+  frame.complete({{"k", settings.vectors}}, engine::shape_json(model.index.shape));
+  for (Json& backend : frame.environment()["back_ends"].elements()) {
     backend["groups_at_once"] = sharing.calls.front();
     backend["threads_of_a_group"] = sharing.options.threads;
   }
-  run.environment_json = surroundings.dump(1);
-  run.config_json = engine::shape_json(model.index.shape).dump(1);
   for (const model::ExpertGroup& group : groups) {
     run.matrices.push_back(group.record);
   }
@@ -111,7 +108,6 @@ results::RunDescription describe_experts(const ExpertsSettings& settings,
   if (settings.vectors > 0) {
     run.optional_columns = results::optional_names(kExpertsCells, kExpertsArrays);
   }
-  return run;
 }
 
 /// Multiplications and additions a second that `threads` threads do with the library's rank update,
@@ -155,7 +151,7 @@ double library_rate(std::int32_t threads) {
 }  // namespace
 
 ExpertsOutcome measure_experts(const ExpertsSettings& settings, const engine::RunHooks& hooks) {
-  engine::JobRun run = engine::begin_run(settings.run);
+  engine::JobFrame frame(settings.run);
   engine::SelectedModel model = engine::open_selected(settings.run, hooks.stop);
   std::vector<model::ExpertGroup> groups = groups_of(settings, model);
   std::string note;
@@ -165,20 +161,21 @@ ExpertsOutcome measure_experts(const ExpertsSettings& settings, const engine::Ru
   const bool on_host = backends.front()->limits().uses_host_cores;
   const std::int32_t cores = backends.front()->limits().concurrent_calls;
   const Sharing sharing = share(settings, model, groups, backends);
-  run.reader = engine::open_reader(settings.run.reading, {&model.files});
-  run.description = describe_experts(settings, model, groups, backends, sharing, *run.reader);
-  engine::add_warnings(model.files, model.index, "", run.messages);
+  frame.open_reader({&model.files});
+  describe_experts(settings, model, groups, backends, sharing, frame);
+  frame.say_warnings(model.files, model.index);
   for (const std::string& text : model.notes) {
     if (text.starts_with("warning W-SELECTION")) {
-      run.messages.push_back(text);
+      frame.say(text);
     }
   }
-  run.messages.push_back(note);
+  frame.say(note);
   const auto tally = std::make_shared<ExpertTally>();
-  auto job = std::make_unique<ExpertJob>(std::move(model), std::move(groups), std::move(backends),
-                                         sharing.options, sharing.calls, tally);
   ExpertsOutcome outcome;
-  outcome.run = engine::run_job(std::move(job), std::move(run), hooks);
+  outcome.run = engine::run_job(
+      std::make_unique<ExpertJob>(std::move(model), std::move(groups), std::move(backends),
+                                  sharing.options, sharing.calls, tally),
+      frame.take_run(), hooks);
   outcome.floor.seconds = outcome.run.seconds;
   outcome.floor.reading_seconds = outcome.run.reading.busy_seconds;
   outcome.floor.flops = tally->flops;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/run/job_runner.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/run_settings.hpp"
 
 #include <cstdint>
 #include <string>

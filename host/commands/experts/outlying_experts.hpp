@@ -4,8 +4,8 @@
 #pragma once
 
 #include "core/json/json_document.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/bulk_source.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/runs/shown_cells.hpp"
 
 #include <cstdint>
 #include <string>

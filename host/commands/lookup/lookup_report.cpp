@@ -1,7 +1,7 @@
 // Owns the report of a lookup as JSON and as text, written query by query.
-#include "lookup_features.hpp"
-#include "lookup_run.hpp"
+#include "lookup_report.hpp"
 
+#include "commands/lookup/features/lookup_features.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include <vindex/error.hpp>

@@ -1,9 +1,10 @@
 // Owns the steps of a lookup: model, sides that are searched, batches of queries, report.
 #include "lookup_run.hpp"
 
-#include "feature_source.hpp"
-#include "lookup_features.hpp"
-
+#include "commands/lookup/features/feature_source.hpp"
+#include "commands/lookup/features/lookup_features.hpp"
+#include "commands/lookup/queries/query_maker.hpp"
+#include "commands/lookup/store/stored_features.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/run/description_parts.hpp"
@@ -22,23 +23,21 @@
 
 namespace vindex::commands {
 
-std::string_view list_name(LookupOrder order, std::size_t list) {
-  switch (order) {
-    case LookupOrder::kApart:
-      return list == 0 ? "positive" : "negative";
-    case LookupOrder::kPositive:
-      return "positive";
-    case LookupOrder::kNegative:
-      return "negative";
-    case LookupOrder::kCosine:
-      return "cosine";
-    case LookupOrder::kScore:
-      break;
-  }
-  return "score";
-}
-
 namespace {
+
+/// The weights, or the file of gate vectors, that `settings` name.
+std::unique_ptr<FeatureSource> open_features(const LookupSettings& settings,
+                                             const std::stop_token& stop) {
+  if (!is_stored_features(settings.model)) {
+    return open_weights(settings.model, settings.model_config, settings.threads, stop);
+  }
+  if (!settings.model_config.empty()) {
+    throw UsageError("E-USAGE",
+                     fmt::format("--model-config is for weights; {} has what was read of it",
+                                 printable(settings.model)));
+  }
+  return open_stored_features(settings.model);
+}
 
 statistics::CosineSides sides(LookupOrder order) {
   return order == LookupOrder::kCosine || order == LookupOrder::kScore
@@ -164,17 +163,17 @@ class Lookup {
     return settings_.threads > 0 ? settings_.threads : usable_cores();
   }
 
-  /// The model, for a pass beside `held` bytes of the budget.
-  LookupModel view(std::uint64_t held) {
+  /// The model, for a pass beside `reserved_bytes` of the budget.
+  LookupModel view(std::uint64_t reserved_bytes) {
     engine::require_budget(settings_.ram_budget,
                            "twice what is listed (a smaller --top or --tokens-out 0 helps)",
-                           2 * held);
+                           2 * reserved_bytes);
     return {.files = &source_->files(),
             .index = &source_->index(),
             .hooks = &hooks_,
             .options = {.threads = threads(),
                         .ram_budget = settings_.ram_budget,
-                        .held = held,
+                        .reserved_bytes = reserved_bytes,
                         .reading = settings_.reading,
                         .rows_pass_by = true}};
   }
@@ -209,9 +208,9 @@ class Lookup {
   }
 
   void search(const statistics::QueryVectors& vectors, std::vector<Query> queries,
-              std::uint64_t held) {
+              std::uint64_t reserved_bytes) {
     const Search found =
-        search_features(view(held), features_, vectors, settings_.order, settings_.top);
+        search_features(view(reserved_bytes), features_, vectors, settings_.order, settings_.top);
     result_.stopped = found.pass.stopped;
     result_.reading = found.pass.reading;
     result_.reading_engine = found.pass.reading_engine;
@@ -260,7 +259,7 @@ class Lookup {
     return list;
   }
 
-  void describe_listed(std::uint64_t held) {
+  void describe_listed(std::uint64_t reserved_bytes) {
     std::set<FeatureKey> keys;
     for (const QueryResult& query : answers_) {
       for (const FeatureList& list : query.lists) {
@@ -269,8 +268,8 @@ class Lookup {
         }
       }
     }
-    FeatureDescriptions found =
-        source_->describe(view(held), features_, {keys.begin(), keys.end()}, settings_.tokens_out);
+    FeatureDescriptions found = source_->describe(view(reserved_bytes), features_,
+                                                  {keys.begin(), keys.end()}, settings_.tokens_out);
     result_.stopped = found.stopped;
     result_.no_tokens = found.no_tokens;
     for_each_found([&](FoundFeature& feature) {
@@ -303,22 +302,6 @@ class Lookup {
 };
 
 }  // namespace
-
-std::string_view circuit_type(double gate_down_cosine) {
-  constexpr double kSame = 0.5, kRelated = 0.2;
-  if (std::isnan(gate_down_cosine)) {
-    return "";
-  }
-  if (std::abs(gate_down_cosine) < kRelated) {
-    return "projector";
-  }
-  if (std::abs(gate_down_cosine) <= kSame) {
-    return gate_down_cosine > 0.0 ? "transform" : "suppressor";
-  }
-  return gate_down_cosine > 0.0 ? "identity" : "inverter";
-}
-
-std::size_t list_count(LookupOrder order) { return order == LookupOrder::kApart ? 2 : 1; }
 
 LookupResult look_up(const LookupSettings& settings, const engine::RunHooks& hooks,
                      const SeeQuery& see) {

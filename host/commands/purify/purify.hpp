@@ -12,9 +12,8 @@
 #include "decode/encoding/element_type.hpp"
 #include "engine/run/progress.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/assemble/compose.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/source/organ_class.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -62,7 +61,7 @@ struct PurifiedMatrix {
   std::optional<GateVerdict> verdict = {};  ///< nothing: it did not come to the gate
   std::optional<NoiseFit> fit = {};
   std::int64_t rank = -1;                           ///< of W' under a spectral method; -1: full
-  std::optional<ChangeFigures> change = {};         ///< W to W'
+  std::optional<ChangeStatistics> change = {};      ///< W to W'
   double norm_squared = 0.0;                        ///< sum of squared weights
   double residual = 0.0;                            ///< of the singular vectors, over s_1
   std::optional<double> requantisation_error = {};  ///< |Q(W') - W'| / |W'| as stored

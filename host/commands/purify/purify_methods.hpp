@@ -98,17 +98,17 @@ std::vector<double> kept_values(const PurifyRule& rule, const NoiseFit& fit,
 double noise_kept(const PurifyRule& rule, std::int64_t rows, std::int64_t cols);
 
 /// How a matrix W' differs from W.
-struct ChangeFigures {
+struct ChangeStatistics {
   double energy_removed = 0.0;   ///< 1 - |W'|^2 / |W|^2
   double cosine = 1.0;           ///< <W, W'> / (|W| |W'|); 0 where W' is zero
   double relative_change = 0.0;  ///< |W - W'| / |W|
 };
 
 /// Of new singular values on the old vectors: exact without either matrix.
-ChangeFigures change_of_values(std::span<const double> singular_values,
-                               std::span<const double> kept);
+ChangeStatistics change_of_values(std::span<const double> singular_values,
+                                  std::span<const double> kept);
 /// Of weights.
-ChangeFigures change_of_weights(std::span<const float> before, std::span<const float> after);
+ChangeStatistics change_of_weights(std::span<const float> before, std::span<const float> after);
 
 struct GateRules {
   double largest_ks = 0.10;          ///< distance to Marchenko-Pastur must be below this

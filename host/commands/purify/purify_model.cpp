@@ -5,7 +5,7 @@
 #include "core/integers.hpp"
 #include "decode/encode/encode.hpp"
 #include "decode/encoding_table.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 

@@ -154,9 +154,9 @@ std::vector<std::string> table_row(const organ::GgufSource& source, const Purifi
                                                          : std::nullopt;
           },
           "{:.3f}", 1.0),
-      mean_text(tensor, change(&ChangeFigures::energy_removed), "{:.2f}", 100.0),
-      mean_text(tensor, change(&ChangeFigures::cosine), "{:.4f}", 1.0),
-      mean_text(tensor, change(&ChangeFigures::relative_change), "{:.2f}", 100.0),
+      mean_text(tensor, change(&ChangeStatistics::energy_removed), "{:.2f}", 100.0),
+      mean_text(tensor, change(&ChangeStatistics::cosine), "{:.4f}", 1.0),
+      mean_text(tensor, change(&ChangeStatistics::relative_change), "{:.2f}", 100.0),
       mean_text(
           tensor, [](Matrix matrix) { return matrix.requantisation_error; }, "{:.2f}", 100.0),
   };

@@ -80,8 +80,8 @@ double lost_below(std::span<const double> singular_values) {
              : 4.0 * std::numeric_limits<float>::epsilon() * singular_values.front();
 }
 
-ChangeFigures figures_of(double before, double after, double product, double difference) {
-  ChangeFigures figures;
+ChangeStatistics figures_of(double before, double after, double product, double difference) {
+  ChangeStatistics figures;
   if (before > 0.0) {
     figures.energy_removed = 1.0 - after / before;
     figures.cosine = after > 0.0 ? std::min(product / std::sqrt(before * after), 1.0) : 0.0;
@@ -173,8 +173,8 @@ std::vector<double> kept_values(const PurifyRule& rule, const NoiseFit& fit,
   return kept;
 }
 
-ChangeFigures change_of_values(std::span<const double> singular_values,
-                               std::span<const double> kept) {
+ChangeStatistics change_of_values(std::span<const double> singular_values,
+                                  std::span<const double> kept) {
   expects(kept.size() <= singular_values.size(), "change_of_values: no more values than there are");
   double before = 0.0;
   double after = 0.0;
@@ -190,7 +190,7 @@ ChangeFigures change_of_values(std::span<const double> singular_values,
   return figures_of(before, after, product, difference);
 }
 
-ChangeFigures change_of_weights(std::span<const float> before, std::span<const float> after) {
+ChangeStatistics change_of_weights(std::span<const float> before, std::span<const float> after) {
   expects(before.size() == after.size(), "change_of_weights: as many weights as before");
   double norm = 0.0;
   double now = 0.0;

@@ -1,11 +1,11 @@
 // Owns what a file of `vindex routing` is: its row of the table of kinds, what it promises beyond
 // its columns, and what is shown of it.
 #include "commands/token_tables/routing_cells.hpp"
-#include "results/hdf5/square_array.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/square_array.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -84,7 +84,7 @@ results::Schema routing_schema() {
           .name = "vindex-routing",
           .version = "1.1",
           .rows = "layers",
-          .verb = "routing",
+          .command = "routing",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

@@ -7,6 +7,7 @@
 #include "core/digest.hpp"
 #include "core/process/parallel.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
 #include "engine/run/opening.hpp"
 #include "input/open/open_model.hpp"
 #include "model/routers/carried_rule.hpp"
@@ -143,36 +144,29 @@ constexpr const char* kNullsText =
     "1000 draws; *_lift_max: 1000 draws, of many tokens the law of independent pairs or draws of "
     "fewer, scaled; router_entropy, margin: the 16384 tokens";
 
-results::RunDescription describe_routing(const RoutingSettings& settings, const model::Dump& dump,
-                                         const RuleSource& source,
-                                         const std::vector<RoutedLayer>& layers,
-                                         std::int64_t experts, std::int32_t threads,
-                                         const input::BulkReader& reader) {
-  results::RunDescription run = engine::begin_description(
-      results::FileSchema::kRouting, settings.dump,
-      fmt::format("routing of {}", printable(settings.dump)), settings.run.command);
-  run.backend = "cpu";
-  const std::string rule = rule_json(source.routers.rule, source.routers.family).dump();
-  run.fingerprint.emplace_back("rule", rule);
-  Json inputs;
-  inputs["dump"] = engine::add_inputs(dump.files, "", run);
+void describe_routing(const RoutingSettings& settings, const model::Dump& dump,
+                      const RuleSource& source, const std::vector<RoutedLayer>& layers,
+                      std::int64_t experts, std::int32_t threads, engine::JobFrame& frame) {
+  results::RunDescription& run =
+      frame.describe(results::FileSchema::kRouting, settings.dump,
+                     fmt::format("routing of {}", printable(settings.dump)), {}, threads);
+  const Json rule = rule_json(source.routers.rule, source.routers.family);
+  run.fingerprint.emplace_back("rule", rule.dump());
+  frame.add_inputs(dump.files, "dump");
   if (source.files) {
-    inputs["model"] = engine::add_inputs(*source.files, "model ", run);
+    frame.add_inputs(*source.files, "model", "model ");
   }
   if (source.carried) {
     Sha256 digest;
     digest.update(std::as_bytes(std::span(source.carried->text)));
     run.fingerprint.emplace_back("carried rule", "sha256 " + hex(digest.finish()));
   }
-  run.inputs_json = inputs.dump(1);
-  run.settings_json = engine::settings_text(
-      {{"model", settings.model}, {"rule", rule_json(source.routers.rule, source.routers.family)}},
-      settings.run);
-  run.environment_json = engine::environment(settings.run, reader, {}, threads).dump(1);
-  run.config_json = Json{{"tokens", dump.tokens}, {"experts", experts}}.dump(1);
+  frame.complete({{"model", settings.model}, {"rule", rule}},
+                 {{"tokens", dump.tokens}, {"experts", experts}});
   // What files have since version 1.1.
   run.optional_columns = results::optional_names(engine::kRoutingCells, engine::kRoutingArrays);
-  run.attributes = {{"tokens", dump.tokens}, {"rule", rule}, {"nulls", std::string(kNullsText)}};
+  run.attributes = {
+      {"tokens", dump.tokens}, {"rule", rule.dump()}, {"nulls", std::string(kNullsText)}};
   if (!settings.model.empty()) {
     run.attributes.push_back({"rule_of", settings.model});
   }
@@ -181,7 +175,6 @@ results::RunDescription describe_routing(const RoutingSettings& settings, const 
   for (const RoutedLayer& layer : layers) {
     run.matrices.push_back(dump.index.matrices[static_cast<std::size_t>(layer.matrix)]);
   }
-  return run;
 }
 
 std::string rule_text(const RuleSource& source) {
@@ -199,13 +192,15 @@ std::string rule_text(const RuleSource& source) {
 }  // namespace
 
 engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine::RunHooks& hooks) {
-  engine::JobRun run = engine::begin_run(settings.run);
+  engine::JobFrame frame(settings.run);
   model::Dump dump = model::open_dump(settings.dump, hooks.stop);
   const RuleSource source = open_rule(settings, dump, hooks.stop);
   for (const Warning& warning : source.routers.warnings) {
-    run.messages.push_back(fmt::format("warning {}: {}", warning.id, warning.text));
+    frame.say(fmt::format("warning {}: {}", warning.id, warning.text));
   }
-  std::vector<RoutedLayer> layers = routed_layers(dump, source, run.messages);
+  std::vector<std::string> warnings;
+  std::vector<RoutedLayer> layers = routed_layers(dump, source, warnings);
+  frame.say(warnings);
   if (layers.empty()) {
     throw FormatError("E-DUMP-ROLE", printable(settings.dump),
                       "no router_logits.L in it; capture them (docs/commands/capture.md)");
@@ -217,14 +212,14 @@ engine::RunOutcome measure_routing(const RoutingSettings& settings, const engine
   const std::int32_t threads =
       std::min<std::int32_t>(settings.run.threads > 0 ? settings.run.threads : usable_cores(),
                              static_cast<std::int32_t>(layers.size()));
-  run.reader = engine::open_reader(settings.run.reading, {&dump.files});
-  run.description = describe_routing(settings, dump, source, layers, experts, threads, *run.reader);
-  engine::add_warnings(dump.files, dump.index, "", run.messages);
-  run.messages.push_back(rule_text(source));
-  run.messages.push_back(
-      fmt::format("back end: cpu ({} workers; routing needs no device)", threads));
-  auto job = std::make_unique<RoutingJob>(std::move(dump), std::move(layers), experts, threads);
-  return engine::run_job(std::move(job), std::move(run), hooks);
+  frame.open_reader({&dump.files});
+  describe_routing(settings, dump, source, layers, experts, threads, frame);
+  frame.say_warnings(dump.files, dump.index);
+  frame.say(rule_text(source));
+  frame.say(fmt::format("back end: cpu ({} workers; routing needs no device)", threads));
+  return engine::run_job(
+      std::make_unique<RoutingJob>(std::move(dump), std::move(layers), experts, threads),
+      frame.take_run(), hooks);
 }
 
 }  // namespace vindex::commands

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "architecture/router_rule.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/run/job_runner.hpp"
+#include "engine/run_settings.hpp"
 
 #include <optional>
 #include <string>

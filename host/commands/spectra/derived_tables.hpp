@@ -2,9 +2,8 @@
 // list.
 #pragma once
 
-#include "results/tables/description.hpp"
-#include "results/tables/stored_row.hpp"
-#include "results/tables/table_writer.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/schema/side_table.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Owns the texts of a draw.
 #include "draw_lines.hpp"
 
+#include "results/schema/file_description.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // rows say of it.
 #pragma once
 
-#include "results/tables/description.hpp"
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
+#include "results/schema/run_description.hpp"
 #include "statistics/null/finite_sample.hpp"
 
 #include <cstdint>

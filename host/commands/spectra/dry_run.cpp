@@ -1,5 +1,5 @@
-// Owns trying what a run needs of files, output and disk without measuring anything.
-#include "measure_run.hpp"
+// Owns which bytes of which files are tried, and a temporary file beside the output.
+#include "dry_run.hpp"
 
 #include "core/files/atomic_file.hpp"
 #include "engine/units/matrix_loader.hpp"

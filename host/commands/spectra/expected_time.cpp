@@ -1,6 +1,6 @@
 // Owns the expected time of a plan: matrices of the model's dearest shapes are made up and measured
 // here and now, as many at once as a run would measure, and the rest follows by arithmetic.
-#include "measure_run.hpp"
+#include "expected_time.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"

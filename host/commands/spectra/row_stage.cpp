@@ -5,7 +5,6 @@
 
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "core/process/threads.hpp"
 #include "cpu/product/product_spectrum.hpp"
 #include "model/products/product.hpp"
 #include "statistics/null/sign_flip_null.hpp"

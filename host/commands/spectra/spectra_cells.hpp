@@ -2,8 +2,8 @@
 // them and the row's cells.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
+#include "results/schema/cell_table.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include "statistics/scales/scale_figures.hpp"
 #include "statistics/spectrum/metric_table.hpp"

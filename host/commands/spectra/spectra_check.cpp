@@ -2,6 +2,8 @@
 #include "derived_tables.hpp"
 
 #include "results/reading/file_checker.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/schema/table_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -28,7 +30,7 @@ class SpectraChecker final : results::FileChecker {
       require(fast_ || mode == "default" || mode == "strict", "/: mode '" + mode + "' is unknown");
     }
     for (const model::ResultTable table : results::kTables) {
-      if (reader_.has_table(table)) {
+      if (results::has_table(file_, table)) {
         columns(table);
       }
     }
@@ -38,7 +40,7 @@ class SpectraChecker final : results::FileChecker {
     std::vector<results::StoredRow> matrices = reader_.rows(0);
     std::int64_t derived_skipped = 0;
     for (const model::ResultTable table : results::kTables) {
-      if (results::is_derived(table) && reader_.has_table(table)) {
+      if (results::is_derived(table) && results::has_table(file_, table)) {
         rows_ = reader_.rows(0, table);
         order(table);
         bulk(table);

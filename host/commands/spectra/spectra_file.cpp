@@ -6,8 +6,11 @@
 
 #include "commands/spectra/sampled/sample_columns.hpp"
 #include "results/reading/results_reader.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/rows/bulk_source.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
+#include "results/schema/table_layout.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 #include <vindex/error.hpp>
 
@@ -198,7 +201,7 @@ results::Schema spectra_schema() {
           .name = "vindex-results",
           .version = "1.5",
           .rows = "matrices",
-          .verb = "measure",
+          .command = "measure",
           .table = "/matrix",
           .dimension = "matrix",
           .name_column = "tensor",

@@ -81,29 +81,28 @@ std::vector<engine::RowWork> spectrum_works(const engine::SelectedModel& model,
   return works;
 }
 
-RowOptions row_options(const engine::RunSettings& settings) {
+RowOptions row_options(const SpectraSettings& settings) {
   return {.store_spectra = settings.store_spectra,
           .sampled = settings.class_of != nullptr,
           .in_file_order = settings.in_file_order,
           .in_drawn_order = settings.in_drawn_order};
 }
 
-engine::WorkerLayout lanes_of(const std::vector<std::unique_ptr<Backend>>& backends,
-                              RowOptions wanted) {
+engine::WorkerLayout layout_of(const std::vector<std::unique_ptr<Backend>>& backends,
+                               RowOptions wanted) {
   const BackendLimits limits = backends.front()->limits();
-  engine::WorkerLayout lanes{.calls = {},
-                             .batch = limits.batch,
-                             .held = limits.held_inputs,
-                             .in_order = wanted.in_file_order || wanted.in_drawn_order};
+  engine::WorkerLayout layout{.calls = {},
+                              .batch = limits.batch,
+                              .held = limits.held_inputs,
+                              .in_order = wanted.in_file_order || wanted.in_drawn_order};
   for (const auto& backend : backends) {
-    lanes.calls.push_back(backend->limits().concurrent_calls);
+    layout.calls.push_back(backend->limits().concurrent_calls);
   }
-  return lanes;
+  return layout;
 }
 
-SpectrumJob::SpectrumJob(engine::SelectedModel model,
-                         std::vector<std::unique_ptr<Backend>> backends, MeasureOptions options,
-                         RowOptions rows)
+SpectrumJob::SpectrumJob(SpectraModel model, std::vector<std::unique_ptr<Backend>> backends,
+                         MeasureOptions options, RowOptions rows)
     : model_(std::move(model)),
       views_({{&model_.files, &model_.index}}),
       backends_(std::move(backends)),
@@ -133,7 +132,7 @@ std::vector<engine::RowWork> SpectrumJob::works(const std::vector<std::int64_t>&
 }
 
 engine::WorkerLayout SpectrumJob::worker_layout() const {
-  return lanes_of(backends_, row_options_);
+  return layout_of(backends_, row_options_);
 }
 
 std::unique_ptr<StagingBuffer> SpectrumJob::make_staging(std::size_t bytes) {
@@ -169,15 +168,15 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, Backend& backend,
   std::vector<MatrixReport> reports(batch.size());
   MeasureOptions options = engine::options_for(table, options_);
   options.stop = unit.stop_token();
-  std::exception_ptr trouble;
+  std::exception_ptr error;
   try {
     backend.measure(batch, options, unit.unit->workspace_limit, reports);
   } catch (const DeviceError&) {
     throw;
   } catch (const std::exception&) {
-    trouble = std::current_exception();
+    error = std::current_exception();
   }
-  if (trouble != nullptr && members.size() > 1) {
+  if (error != nullptr && members.size() > 1) {
     samples.clear();  // after the last look at their inputs, which are used again
     const auto middle = members.begin() + static_cast<std::ptrdiff_t>(members.size() / 2);
     measure_part(unit, backend, {members.begin(), middle}, rows);
@@ -189,8 +188,8 @@ void SpectrumJob::measure_part(engine::UnitStream& unit, Backend& backend,
     const std::int64_t row = unit.unit->rows[members[i]];
     // What could not be read was zeros to the back end.
     const std::exception_ptr unread = unit.error(members[i]);
-    if (unread != nullptr || trouble != nullptr) {
-      rows.push_failed(row, unread != nullptr ? unread : trouble);
+    if (unread != nullptr || error != nullptr) {
+      rows.push_failed(row, unread != nullptr ? unread : error);
     } else {
       stage_->push(row, unit.unit->matrices[members[i]].matrix, std::move(reports[i]),
                    sampled ? samples[i]->take_sample() : TakenSample());

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "row_stage.hpp"
+#include "spectra_model.hpp"
 
 #include "backend/backend.hpp"
 #include "commands/spectra/sampled/scale_threads.hpp"
 #include "engine/run/job.hpp"
-#include "engine/run/opening.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -15,18 +15,18 @@
 
 namespace vindex::commands {
 
-/// What of RunSettings decides about rows beside how they are measured.
+/// What of SpectraSettings decides about rows beside how they are measured.
 struct RowOptions {
   bool store_spectra = true;
-  bool sampled = false;         ///< RunSettings::class_of
-  bool in_file_order = false;   ///< RunSettings::in_file_order
-  bool in_drawn_order = false;  ///< RunSettings::in_drawn_order
+  bool sampled = false;         ///< SpectraSettings::class_of
+  bool in_file_order = false;   ///< SpectraSettings::in_file_order
+  bool in_drawn_order = false;  ///< SpectraSettings::in_drawn_order
 };
-RowOptions row_options(const engine::RunSettings& settings);
+RowOptions row_options(const SpectraSettings& settings);
 
 class SpectrumJob final : public engine::Job {
  public:
-  SpectrumJob(engine::SelectedModel model, std::vector<std::unique_ptr<Backend>> backends,
+  SpectrumJob(SpectraModel model, std::vector<std::unique_ptr<Backend>> backends,
               MeasureOptions options, RowOptions rows);
 
   const engine::ModelViews& models() const override { return views_; }
@@ -45,7 +45,7 @@ class SpectrumJob final : public engine::Job {
   void measure_part(engine::UnitStream& unit, Backend& backend,
                     const std::vector<std::size_t>& members, engine::RowSink& rows);
 
-  engine::SelectedModel model_;
+  SpectraModel model_;
   engine::ModelViews views_;
   std::vector<std::unique_ptr<Backend>> backends_;
   MeasureOptions options_;
@@ -61,7 +61,7 @@ std::vector<engine::RowWork> spectrum_works(const engine::SelectedModel& model,
                                             const MeasureOptions& options, RowOptions wanted,
                                             const std::vector<std::int64_t>& rows);
 
-engine::WorkerLayout lanes_of(const std::vector<std::unique_ptr<Backend>>& backends,
-                              RowOptions wanted);
+engine::WorkerLayout layout_of(const std::vector<std::unique_ptr<Backend>>& backends,
+                               RowOptions wanted);
 
 }  // namespace vindex::commands

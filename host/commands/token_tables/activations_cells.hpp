@@ -5,7 +5,7 @@
 // has role `gate_proj` and the shape of its first one.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 

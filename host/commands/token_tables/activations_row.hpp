@@ -3,9 +3,11 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/activations/activation_nulls.hpp"
+#include "statistics/activations/activation_statistics.hpp"
 #include "statistics/null/nulls.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <cstdint>
 #include <stop_token>

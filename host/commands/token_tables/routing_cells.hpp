@@ -4,7 +4,7 @@
 // every file that is written now has them.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 

@@ -6,7 +6,7 @@
 
 #include "architecture/router_rule.hpp"
 #include "backend/backend.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 
 #include <cstdint>
 #include <vector>

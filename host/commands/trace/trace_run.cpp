@@ -1,18 +1,20 @@
 // Owns the steps of a trace: model, prompts, what is to be written, the pass, the dump.
 #include "trace_run.hpp"
 
-#include "trace_end.hpp"
-#include "trace_statistics.hpp"
-
 #include "commands/trace/forward/forward_pass.hpp"
 #include "commands/trace/output/joined_dump.hpp"
 #include "commands/trace/output/trace_folder.hpp"
+#include "commands/trace/statistics/trace_end.hpp"
+#include "commands/trace/statistics/trace_statistics.hpp"
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "core/process/parallel.hpp"
+#include "engine/devices/backends.hpp"
 #include "engine/devices/forward_backends.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
 #include "engine/run/version.hpp"
 #include "model/routers/carried_rule.hpp"
 #include <vindex/error.hpp>
@@ -72,7 +74,7 @@ class Trace {
     ForwardOptions options;
     options.ram_budget = settings_.run.ram_budget;
     options.reading = settings_.run.reading;
-    options.held = statistics_held();
+    options.reserved_bytes = statistics_reserve();
     require_budgets(model, options);
     std::optional<TraceFolder> folder;
     options.scratch_folder = folder_of(settings_.statistics.empty() ? "." : settings_.statistics);
@@ -132,7 +134,7 @@ class Trace {
 
   /// For rows of a layer and what is made of them.
   std::uint64_t statistics_budget() const { return settings_.run.ram_budget / 4; }
-  std::uint64_t statistics_held() const {
+  std::uint64_t statistics_reserve() const {
     return settings_.statistics.empty()
                ? 0
                : statistics_budget() + statistics_bytes(transformer_, prompts_);
@@ -155,34 +157,32 @@ class Trace {
         .ram_budget = statistics_budget(),
         .folder = options.folder == nullptr ? std::string() : options.folder->folder(),
         .scratch = options.scratch_folder};
-    results::RunDescription run = engine::begin_description(
+    engine::JobFrame frame(settings_.run);
+    frame.open_reader({&model_.files});
+    results::RunDescription& run = frame.describe(
         results::FileSchema::kTrace, settings_.run.model,
-        fmt::format("trace of {}", printable(settings_.run.model)), settings_.run.command);
+        fmt::format("trace of {}", printable(settings_.run.model)), backends_, threads());
     run.backend = result_.backend;
     run.fingerprint.emplace_back("back end", result_.backend);
-    run.inputs_json = add_model(run).dump(1);
-    run.settings_json = engine::settings_text(
-        {{"ids", settings_.ids}, {"covariance", settings_.covariance}}, settings_.run);
-    const auto reader = engine::open_reader(settings_.run.reading, {&model_.files});
-    run.environment_json =
-        engine::environment(settings_.run, *reader, backends_, threads()).dump(1);
-    run.config_json = engine::shape_json(model_.index.shape).dump(1);
+    frame.add_inputs(model_.files);
+    run.fingerprint.push_back(configuration_line());
+    frame.complete({{"ids", settings_.ids}, {"covariance", settings_.covariance}},
+                   engine::shape_json(model_.index.shape));
     describe_statistics(transformer_, prompts_, own, run);
     return std::make_unique<TraceStatistics>(own, transformer_, model_.files, prompts_,
-                                             std::move(run), hooks_.stop);
+                                             frame.take_description(), hooks_.stop);
   }
 
-  /// Files and configuration, to the fingerprint of `run`; the former as a document.
-  Json add_model(results::RunDescription& run) const {
-    Json inputs = engine::add_inputs(model_.files, "", run);
-    run.fingerprint.emplace_back("configuration", "sha256 " + configuration_digest(model_.files));
-    return inputs;
+  std::pair<std::string, std::string> configuration_line() const {
+    return {"configuration", "sha256 " + configuration_digest(model_.files)};
   }
 
   TraceFingerprint fingerprint(const std::string& backend) const {
-    results::RunDescription run;
-    run.fingerprint = {{"numeric version", std::to_string(engine::kNumericVersion)}};
-    (void)add_model(run);
+    TraceFingerprint lines = {{"numeric version", std::to_string(engine::kNumericVersion)}};
+    for (auto& line : engine::file_lines(model_.files)) {
+      lines.push_back(std::move(line));
+    }
+    lines.push_back(configuration_line());
     std::set<std::int32_t> layers;
     std::set<std::string> roles;
     for (const DumpArrayPlan& array : plan_) {
@@ -191,13 +191,13 @@ class Trace {
         layers.insert(array.layer);
       }
     }
-    run.fingerprint.emplace_back("ids", "sha256 " + prompts_.digest());
-    run.fingerprint.emplace_back("keep", fmt::format("{}", fmt::join(roles, ",")));
-    run.fingerprint.emplace_back("layers", model::layers_text(layers));
-    run.fingerprint.emplace_back("dtype", decode::element_type_row(settings_.dump.type).name);
-    run.fingerprint.emplace_back("format", settings_.dump.safetensors ? "safetensors" : "npy");
-    run.fingerprint.emplace_back("back end", backend);
-    return run.fingerprint;
+    lines.emplace_back("ids", "sha256 " + prompts_.digest());
+    lines.emplace_back("keep", fmt::format("{}", fmt::join(roles, ",")));
+    lines.emplace_back("layers", model::layers_text(layers));
+    lines.emplace_back("dtype", decode::element_type_row(settings_.dump.type).name);
+    lines.emplace_back("format", settings_.dump.safetensors ? "safetensors" : "npy");
+    lines.emplace_back("back end", backend);
+    return lines;
   }
 
   /// States of a last layer wait in a file where they take more of the budget than this.
@@ -208,7 +208,7 @@ class Trace {
     require_forward_budget(model, prompts_, options);
     std::vector<const ForwardModel*> models = {&model};
     const auto wait = [&](const model::Transformer& of) {
-      options.held +=
+      options.reserved_bytes +=
           std::min(most_waiting(), static_cast<std::uint64_t>(prompts_.tokens()) *
                                        static_cast<std::uint64_t>(of.hidden) * sizeof(float));
     };
@@ -361,7 +361,7 @@ class Trace {
       return;
     }
     const auto states = waiting(std::move(pass.states), options);
-    options.held += states->memory_bytes();
+    options.reserved_bytes += states->memory_bytes();
     options.folder = nullptr;
     finish(model, *states, options, observers);
     result_.not_finite = watch.found();
@@ -405,7 +405,7 @@ class Trace {
         return;
       }
       const auto judged_states = waiting(std::move(pass.states), options);
-      options.held += judged_states->memory_bytes();
+      options.reserved_bytes += judged_states->memory_bytes();
       const TracedModel judged{other, *judged_states};
       end = finish_trace(own, &judged, true, prompts_, options, threads(), observers, hooks_);
     } else {

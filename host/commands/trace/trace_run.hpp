@@ -3,7 +3,7 @@
 
 #include "commands/trace/forward/finite_watch.hpp"
 #include "commands/trace/output/trace_dump.hpp"
-#include "commands/trace/output/trace_logits.hpp"
+#include "commands/trace/statistics/trace_logits.hpp"
 #include "core/text/text_table.hpp"
 #include "engine/run/opening.hpp"
 #include "input/bulk/read_statistics.hpp"

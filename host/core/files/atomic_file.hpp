@@ -7,21 +7,16 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace vindex {
 
-/// Ids of the errors of one kind of output. Scripts match them, so every verb keeps its own.
+/// Ids of the errors of one kind of output. Scripts match them, so every command keeps its own.
 struct OutputErrorIds {
   const char* create = "E-OUT-CREATE";
   const char* write = "E-OUT-WRITE";
   const char* rename = "E-OUT-RENAME";
   const char* folder = "E-OUT-FOLDER";
 };
-
-/// Folder of `path` ("." if it names none) and its last component.
-std::string folder_of(const std::string& path);
-std::string file_name_of(const std::string& path);
 
 /// The error of an output that could not be created or renamed: SystemError 77 without permission,
 /// 74 for a full disk or an I/O error, else OutputError 73.
@@ -91,22 +86,5 @@ void require_free_space(const std::string& path, std::uint64_t bytes);
 /// A file in `folder` without a name, open for reading and writing: the disk gives it back when it
 /// is closed, however the process ends. Errors: throw_output_error() with `id`.
 int open_nameless_file(const std::string& folder, const char* id);
-
-/// A new name beside `path` that says which process of which machine uses it, and when that began:
-/// numbers of processes are used again.
-std::string temporary_name(const std::string& path);
-
-/// Removes what killed processes left under temporary names of the file or folder `path`, and of no
-/// other: those of this machine at once, those of others after a day.
-void remove_stale_temporaries_of(const std::string& path);
-
-/// The same for several outputs of one folder, which is listed once.
-void remove_stale_temporaries_of(std::span<const std::string> paths);
-
-/// The same for every output in `folder`.
-void remove_stale_temporaries_in(const std::string& folder);
-
-/// What remove_stale_temporaries_in() would remove.
-std::vector<std::string> stale_temporaries_in(const std::string& folder);
 
 }  // namespace vindex

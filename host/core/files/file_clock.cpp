@@ -3,6 +3,7 @@
 #include "file_clock.hpp"
 
 #include "atomic_file.hpp"
+#include "temporary_files.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

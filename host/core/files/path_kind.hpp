@@ -39,4 +39,8 @@ bool is_same_place(const std::string& a, const std::string& b);
 /// Whether `path` names something within `folder`, or the folder itself. Errors: as path_kind().
 bool is_within(const std::string& folder, const std::string& path);
 
+/// Folder of `path` ("." if it names none) and its last component.
+std::string folder_of(const std::string& path);
+std::string file_name_of(const std::string& path);
+
 }  // namespace vindex

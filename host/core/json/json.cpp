@@ -1,7 +1,5 @@
-// Owns building the tree from the tokens of a JsonScanner, within limits of depth and of values.
+// Owns building the tree of a JSON text.
 #include "json.hpp"
-
-#include "json_scanner.hpp"
 
 #include <vindex/error.hpp>
 

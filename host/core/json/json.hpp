@@ -5,9 +5,10 @@
 // docs/decisions/input.md.)
 #pragma once
 
+#include "json_scanner.hpp"
+
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,15 +47,9 @@ class JsonValue {
   Storage storage_ = nullptr;
 };
 
-struct JsonLimits {
-  std::size_t depth = 16;
-  std::size_t bytes = 16U << 20U;
-  std::size_t values = std::numeric_limits<std::size_t>::max();  ///< more are refused
-  std::size_t kept_values = 4'000'000;  ///< parse_json(): the tree holds these, the rest is null
-  /// NaN, Infinity and -Infinity are numbers, as Python's json writes them.
-  bool non_finite_numbers = false;
-  bool unsigned_integers_only = false;  ///< refuse negative, fractional and exponent numbers
-};
+/// The tree of the value that comes next, for documents of which only small parts are needed as
+/// trees. Errors: the scanner's; FormatError E-JSON-LIMIT for more than `most` values in it.
+JsonValue read_json_value(JsonScanner& scanner, std::size_t most);
 
 /// Parses `text` whole (only white space may follow the value). `where` names the file in messages,
 /// `base_offset` is added to byte positions. What exceeds `limits.kept_values` is read as strictly

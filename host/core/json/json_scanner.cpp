@@ -1,5 +1,4 @@
-// Owns the walk through the text: numbers, strings with their escapes, objects with their keys, and
-// where each error points.
+// Owns the structure of JSON text: values, what they are nested in, numbers.
 #include "json_scanner.hpp"
 
 #include "core/text/name_index.hpp"
@@ -41,34 +40,12 @@ std::optional<std::pair<std::size_t, std::size_t>> find_duplicate(
 
 JsonScanner::JsonScanner(std::span<char> text, std::string where, const JsonLimits& limits,
                          std::uint64_t base_offset)
-    : text_(text), where_(std::move(where)), limits_(limits), base_offset_(base_offset) {
+    : JsonCursor(text, std::move(where), base_offset), limits_(limits) {
   if (text_.size() > limits_.bytes) {
     fail("E-JSON-SIZE", fmt::format("more than the {} bytes of JSON allowed here", limits_.bytes));
   }
   if (std::string_view(text_.data(), text_.size()).starts_with(kByteOrderMark)) {
     fail("E-JSON-BOM", "a byte-order mark precedes the JSON text");
-  }
-}
-
-void JsonScanner::fail_at(std::uint64_t offset, const char* id, const std::string& message) const {
-  throw FormatError(id, fmt::format("{} at byte {}", where_, offset), message);
-}
-
-void JsonScanner::fail(const char* id, const std::string& message) const {
-  fail_at(token_offset(), id, message);
-}
-
-std::uint64_t JsonScanner::offset_of(std::string_view token) const {
-  return base_offset_ + static_cast<std::uint64_t>(token.data() - text_.data());
-}
-
-void JsonScanner::skip_space() {
-  while (position_ < text_.size()) {
-    const char c = text_[position_];
-    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') {
-      return;
-    }
-    ++position_;
   }
 }
 
@@ -106,14 +83,6 @@ JsonKind JsonScanner::peek() {
       fail("E-JSON-SYNTAX",
            fmt::format("'{}' where a JSON value is expected", printable(std::string(1, c))));
   }
-}
-
-void JsonScanner::expect(char wanted, const char* what) {
-  if (position_ >= text_.size() || text_[position_] != wanted) {
-    token_ = position_;
-    fail("E-JSON-SYNTAX", fmt::format("{} is expected here", what));
-  }
-  ++position_;
 }
 
 void JsonScanner::enter(bool object) {

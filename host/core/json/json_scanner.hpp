@@ -6,9 +6,11 @@
 // hostile 100 MB header must be refused in less.
 #pragma once
 
-#include "json.hpp"
+#include "json_cursor.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,10 +20,20 @@
 
 namespace vindex {
 
+struct JsonLimits {
+  std::size_t depth = 16;
+  std::size_t bytes = 16U << 20U;
+  std::size_t values = std::numeric_limits<std::size_t>::max();  ///< more are refused
+  std::size_t kept_values = 4'000'000;  ///< parse_json(): the tree holds these, the rest is null
+  /// NaN, Infinity and -Infinity are numbers, as Python's json writes them.
+  bool non_finite_numbers = false;
+  bool unsigned_integers_only = false;  ///< refuse negative, fractional and exponent numbers
+};
+
 /// Kinds of value, known from the first byte.
 enum class JsonKind { kNull, kBool, kNumber, kString, kArray, kObject };
 
-class JsonScanner {
+class JsonScanner : public JsonCursor {
  public:
   using Number = std::variant<std::uint64_t, std::int64_t, double>;
 
@@ -55,13 +67,6 @@ class JsonScanner {
   /// Checks that nothing but white space follows (`spaces_only`: nothing but 0x20).
   void finish(bool spaces_only = false);
 
-  /// Absolute position of the last token (for strings: of its first character).
-  std::uint64_t token_offset() const { return base_offset_ + token_; }
-  /// Absolute position of a view that this scanner handed out.
-  std::uint64_t offset_of(std::string_view token) const;
-  [[noreturn]] void fail(const char* id, const std::string& message) const;
-  [[noreturn]] void fail_at(std::uint64_t offset, const char* id, const std::string& message) const;
-
  private:
   struct Frame {
     bool object;
@@ -69,33 +74,17 @@ class JsonScanner {
     std::size_t keys_begin;
   };
 
-  void skip_space();
   void begin_value();
-  void expect(char wanted, const char* what);
   void enter(bool object);
   void leave();
-  std::string_view scan_string();
-  std::size_t decode_escape(std::size_t out);
-  std::uint32_t four_hex_digits();
-  std::size_t check_utf8();
   void literal(std::string_view word);
   /// Reads over one of the words that `non_finite_numbers` allows.
   std::optional<double> non_finite_number();
-  char here() const { return position_ < text_.size() ? text_[position_] : '\0'; }
 
-  std::span<char> text_;
-  std::string where_;
   JsonLimits limits_;
-  std::uint64_t base_offset_;
-  std::size_t position_ = 0;
-  std::size_t token_ = 0;
   std::size_t values_ = 0;
   std::vector<Frame> frames_;
   std::vector<std::string_view> keys_;
 };
-
-/// The tree of the value that comes next, for documents of which only small parts are needed as
-/// trees. Errors: the scanner's; FormatError E-JSON-LIMIT for more than `most` values in it.
-JsonValue read_json_value(JsonScanner& scanner, std::size_t most);
 
 }  // namespace vindex

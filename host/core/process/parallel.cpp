@@ -2,7 +2,6 @@
 #include "parallel.hpp"
 
 #include "control_groups.hpp"
-#include "threads.hpp"
 
 #include <vindex/error.hpp>
 

@@ -1,9 +1,12 @@
-// Owns running independent tasks on a few threads, the first error in their order ending them all.
+// Owns running independent tasks on a few threads, the first error in their order ending them all,
+// and the starting of threads where the system may have none to give.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <thread>
+#include <vector>
 
 namespace vindex {
 
@@ -21,5 +24,12 @@ std::size_t thread_count(std::uint64_t bytes, std::int32_t wanted = 0);
 /// here: the same one whatever the threads' timing.
 void for_each_index(std::size_t count, std::size_t threads,
                     const std::function<void(std::size_t worker, std::size_t i)>& body);
+
+/// Starts a thread of `body` and adds it to `threads`; false where the system has none to give (a
+/// limit on processes, no memory for its stack).
+bool start_thread(std::vector<std::jthread>& threads, std::function<void()> body);
+
+/// Throws Error E-THREADS (70): not one thread could be started for `purpose`.
+[[noreturn]] void throw_no_thread(const char* purpose);
 
 }  // namespace vindex

@@ -50,7 +50,7 @@ bool is_in(const std::array<Range, N>& ranges, char32_t code) {
 }
 
 /// What is never cut: an escape \xNN, or a character with the combining ones behind it.
-struct Piece {
+struct Grapheme {
   std::size_t bytes = 0, columns = 0;
 };
 
@@ -62,7 +62,7 @@ bool is_escape(std::string_view rest) {
 }
 
 /// The character at the beginning of `rest`, which is valid UTF-8 and not empty.
-Piece character_of(std::string_view rest) {
+Grapheme character_of(std::string_view rest) {
   const auto [bytes, code] = utf8_character(rest);
   if (bytes < 2) {
     return {1, 1};
@@ -70,31 +70,31 @@ Piece character_of(std::string_view rest) {
   return {bytes, is_in(kZeroWidth, code) ? 0U : (is_in(kWide, code) ? 2U : 1U)};
 }
 
-Piece piece_of(std::string_view rest) {
+Grapheme grapheme_of(std::string_view rest) {
   if (is_escape(rest)) {
     return {4, 4};
   }
-  Piece piece = character_of(rest);
-  while (piece.bytes < rest.size() && static_cast<unsigned char>(rest[piece.bytes]) >= 0x80) {
-    const Piece next = character_of(rest.substr(piece.bytes));
+  Grapheme grapheme = character_of(rest);
+  while (grapheme.bytes < rest.size() && static_cast<unsigned char>(rest[grapheme.bytes]) >= 0x80) {
+    const Grapheme next = character_of(rest.substr(grapheme.bytes));
     if (next.columns > 0) {
       break;
     }
-    piece.bytes += next.bytes;
+    grapheme.bytes += next.bytes;
   }
-  return piece;
+  return grapheme;
 }
 
 /// The longest beginning of `text` in `columns`.
 std::string_view beginning(std::string_view text, std::size_t columns) {
   std::size_t bytes = 0;
   for (std::size_t used = 0; bytes < text.size();) {
-    const Piece piece = piece_of(text.substr(bytes));
-    used += piece.columns;
+    const Grapheme grapheme = grapheme_of(text.substr(bytes));
+    used += grapheme.columns;
     if (used > columns) {
       break;
     }
-    bytes += piece.bytes;
+    bytes += grapheme.bytes;
   }
   return text.substr(0, bytes);
 }
@@ -104,9 +104,9 @@ std::string_view ending(std::string_view text, std::size_t columns) {
   std::size_t left = display_width(text);
   std::size_t at = 0;
   while (left > columns) {
-    const Piece piece = piece_of(text.substr(at));
-    left -= piece.columns;
-    at += piece.bytes;
+    const Grapheme grapheme = grapheme_of(text.substr(at));
+    left -= grapheme.columns;
+    at += grapheme.bytes;
   }
   return text.substr(at);
 }
@@ -201,9 +201,9 @@ class Layout {
 std::size_t display_width(std::string_view text) {
   std::size_t columns = 0;
   for (std::size_t at = 0; at < text.size();) {
-    const Piece piece = character_of(text.substr(at));
-    columns += piece.columns;
-    at += piece.bytes;
+    const Grapheme grapheme = character_of(text.substr(at));
+    columns += grapheme.columns;
+    at += grapheme.bytes;
   }
   return columns;
 }

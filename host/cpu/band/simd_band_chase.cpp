@@ -15,8 +15,8 @@
 // or in the nearest cache through both products that it needs.
 #include "simd_band_chase.hpp"
 
+#include "core/constants.hpp"
 #include "core/integers.hpp"
-#include "core/negligible.hpp"
 #include "core/process/stop.hpp"
 #include "cpu/simd/simd_lanes.hpp"
 #include <vindex/error.hpp>

@@ -16,7 +16,7 @@
 
 #include "band_storage.hpp"
 
-#include "core/negligible.hpp"
+#include "core/constants.hpp"
 #include "cpu/simd/simd_lanes.hpp"
 
 #include <algorithm>

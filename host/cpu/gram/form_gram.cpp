@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -121,9 +122,8 @@ class GramPass {
     if (groups_ != nullptr) {
       groups_->begin();
     }
-    reader.pass(
-        change, [&](const Tile& tile) { use_tile(tile); },
-        [&](const decode::EncodedMatrix& slab) { use_slab(slab); });
+    reader.pass(change, std::bind_front(&GramPass::use_tile, this),
+                std::bind_front(&GramPass::use_slab, this));
     if (reader.finite()) {
       finish();
     }
@@ -245,12 +245,6 @@ class GramPass {
   std::optional<bool> exact_in_bf16_;  ///< nothing before the first tile
 };
 
-template <typename Real>
-FormedGram accumulate(TileReader& reader, const SvdPlan& plan, const TileChange& change,
-                      Workspace& workspace, Real* gram, GroupSums* groups, double& seconds) {
-  return GramPass<Real>(plan, change, gram, groups, workspace, seconds).run(reader, change);
-}
-
 }  // namespace
 
 int gram_scale_exponent(double max_abs) {
@@ -264,7 +258,8 @@ int gram_scale_exponent(double max_abs) {
 
 FormedGram form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change,
                      Workspace& workspace, float* gram, double& seconds, GroupSums* groups) {
-  const FormedGram formed = accumulate(reader, plan, change, workspace, gram, groups, seconds);
+  const FormedGram formed =
+      GramPass<float>(plan, change, gram, groups, workspace, seconds).run(reader, change);
   if (!reader.finite() || change.scale_exponent != 0) {
     return formed;
   }
@@ -273,12 +268,12 @@ FormedGram form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change
   change.scale_exponent = gram_scale_exponent(reader.moments().max_abs());
   return change.scale_exponent == 0
              ? formed
-             : accumulate(reader, plan, change, workspace, gram, groups, seconds);
+             : GramPass<float>(plan, change, gram, groups, workspace, seconds).run(reader, change);
 }
 
 void form_gram(TileReader& reader, const SvdPlan& plan, TileChange& change, Workspace& workspace,
                double* gram, double& seconds) {
-  accumulate<double>(reader, plan, change, workspace, gram, nullptr, seconds);
+  GramPass<double>(plan, change, gram, nullptr, workspace, seconds).run(reader, change);
 }
 
 }  // namespace vindex::cpu

@@ -1,9 +1,9 @@
-// Owns the choice of back ends for a run, and the opening of devices ahead of their use.
-#include "devices_ahead.hpp"
+// Owns choosing back ends.
+#include "backends.hpp"
 
 #include "blas/blas_library.hpp"
 #include "core/files/path_kind.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>
@@ -19,10 +19,6 @@ namespace {
 /// Devices looked for with `--device all`.
 constexpr std::int32_t kMaxDevices = 64;
 
-bool seems_there(const std::string& model) {
-  return model.find("://") != std::string::npos || path_kind(model) != PathKind::kAbsent;
-}
-
 }  // namespace
 
 std::optional<BackendChoice> backend_choice(std::string_view name) {
@@ -34,7 +30,7 @@ std::optional<BackendChoice> backend_choice(std::string_view name) {
 
 std::string unset_variables_note(const RunSettings& settings) {
   std::string note;
-  for (const std::string& variable : settings.unset_variables) {
+  for (const std::string& variable : settings.provenance.unset_variables) {
     note += fmt::format(
         "\nwarning W-ENVIRONMENT: {} would change the arithmetic of the device's libraries: unset "
         "for this run",
@@ -116,41 +112,7 @@ std::vector<std::unique_ptr<Backend>> open_backends(const RunSettings& settings,
       note += (text.starts_with("W-") ? "\nwarning " : "\nwarning: ") + text;
     }
   }
-  if (!backends.front()->limits().uses_host_cores &&
-      (settings.indexing.heads || settings.indexing.lora)) {
-    // Before there are workers: the note says which it is.
-    const blas::BlasInfo& blas = blas::load_blas(settings.blas_core);
-    note += fmt::format("\nproducts of factors: on the host, {}", blas.text());
-    note += blas.warning.empty() ? "" : "\nwarning " + blas.warning;
-  }
   return backends;
-}
-
-DevicesAhead::DevicesAhead(const RunSettings& settings)
-    : DevicesAhead([&settings] { return open_devices(settings); },
-                   settings.backend != BackendChoice::kCpu && seems_there(settings.model)) {}
-
-DevicesAhead::DevicesAhead(Open open, bool at_once) : open_(std::move(open)) {
-  if (at_once) {
-    (void)start_thread(thread_, [this] {
-      try {
-        opened_ = open_();
-      } catch (...) {
-        error_ = std::current_exception();
-      }
-    });
-  }
-}
-
-OpenedDevices DevicesAhead::take() {
-  if (thread_.empty()) {
-    return open_();
-  }
-  thread_.clear();
-  if (error_ != nullptr) {
-    std::rethrow_exception(error_);
-  }
-  return std::move(opened_);
 }
 
 }  // namespace vindex::engine

@@ -2,7 +2,7 @@
 // second, headers and names of a large or remote model as much.
 #pragma once
 
-#include "engine/run/opening.hpp"
+#include "backends.hpp"
 
 #include <exception>
 #include <functional>

@@ -1,6 +1,8 @@
 // Owns the choice of the back end of forward passes.
 #include "forward_backends.hpp"
 
+#include "backends.hpp"
+
 #include "cpu/forward/cpu_forward.hpp"
 #include "kernels/cuda_factory.hpp"
 #include <vindex/error.hpp>

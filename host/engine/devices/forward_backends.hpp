@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/forward_backend.hpp"
-#include "engine/run/opening.hpp"
+#include "engine/run_settings.hpp"
 
 #include <memory>
 #include <string>

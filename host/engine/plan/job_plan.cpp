@@ -4,6 +4,7 @@
 #include "memory_budget.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace vindex::engine {
 
@@ -39,19 +40,22 @@ std::uint64_t batch_staging(const WorkPlan& plan, std::size_t devices) {
   return kRingsOfDevice * devices * largest;
 }
 
+std::int32_t WorkerLayout::count() const { return std::accumulate(calls.begin(), calls.end(), 0); }
+
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count,
-                  const WorkerLayout& lanes, std::uint64_t ram_budget, std::uint64_t held) {
+                  const WorkerLayout& layout, std::uint64_t ram_budget,
+                  std::uint64_t reserved_bytes) {
   const std::uint64_t largest = largest_row(works);
-  const std::uint64_t own = left_of(ram_budget, held);
+  const std::uint64_t own = left_of(ram_budget, reserved_bytes);
   const std::uint64_t beside = result_queue_budget(own, row_count, largest).bytes;
   WorkPlan plan = plan_rows(works, {.ram_budget = left_of(own, beside),
-                                    .workers = lanes.count(),
-                                    .batch = lanes.batch,
-                                    .held = lanes.held,
-                                    .in_order = lanes.in_order});
+                                    .workers = layout.count(),
+                                    .batch = layout.batch,
+                                    .held = layout.held,
+                                    .in_order = layout.in_order});
   plan.least_ram_bytes = budget_for(plan.least_ram_bytes, row_count, largest);
   plan.ram_bytes = budget_for(plan.ram_bytes, row_count, largest);
-  require_budget(ram_budget, plan.largest, held + plan.least_ram_bytes);
+  require_budget(ram_budget, plan.largest, reserved_bytes + plan.least_ram_bytes);
   return plan;
 }
 

@@ -4,19 +4,27 @@
 
 #include "work_plan.hpp"
 
-#include "engine/run/job.hpp"
-
 #include <cstdint>
 #include <vector>
 
 namespace vindex::engine {
 
+/// Who works: per device (or processor), how many calls of Job::process at once.
+struct WorkerLayout {
+  std::vector<std::int32_t> calls = {1};
+  std::int64_t batch = 1;  ///< PlanLimits::batch
+  std::int64_t held = 1;   ///< PlanLimits::held
+  bool in_order = false;   ///< PlanLimits::in_order
+  std::int32_t count() const;
+};
+
 /// The plan of `works`, which are some or all of `row_count` rows of a results file, 0 where there
 /// is none. Everything in it counts what finished rows take on their way to the file too. Errors:
-/// ConfigurationError E-BUDGET (78) where the budget is too small. `held`: of it, what is not the
-/// run's.
+/// ConfigurationError E-BUDGET (78) where the budget is too small. `reserved_bytes`: of it,
+/// what is not the run's.
 WorkPlan plan_job(const std::vector<RowWork>& works, std::int64_t row_count,
-                  const WorkerLayout& lanes, std::uint64_t ram_budget, std::uint64_t held = 0);
+                  const WorkerLayout& layout, std::uint64_t ram_budget,
+                  std::uint64_t reserved_bytes = 0);
 
 /// Bytes of the largest finished row.
 std::uint64_t largest_row(const std::vector<RowWork>& works);

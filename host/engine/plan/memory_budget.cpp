@@ -5,7 +5,7 @@
 
 #include "core/integers.hpp"
 #include "core/process/control_groups.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

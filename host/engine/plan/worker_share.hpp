@@ -2,7 +2,7 @@
 // say. Pure functions of both: who reads the environment is the program.
 #pragma once
 
-#include "results/parts/run_store.hpp"
+#include "results/runs/worker_share.hpp"
 
 #include <string>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "engine/plan/work_plan.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <chrono>
 #include <condition_variable>

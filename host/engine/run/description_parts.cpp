@@ -3,7 +3,7 @@
 
 #include "version.hpp"
 
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json.hpp"
 #include "input/model_store.hpp"
 #include <vindex/error.hpp>
@@ -109,16 +109,13 @@ Json add_inputs(const input::ModelFiles& files, std::string_view side,
   return inputs;
 }
 
-std::string settings_text(Json own, const RunSettings& settings) {
+Json all_settings(Json own, const RunSettings& settings) {
   own["threads"] = settings.threads;
   own["ram_budget_bytes"] = settings.ram_budget;
-  own["ram_budget_source"] = settings.ram_budget_source;
-  if (settings.disk_budget > 0) {
-    own["disk_budget_bytes"] = settings.disk_budget;
-  }
+  own["ram_budget_source"] = settings.provenance.ram_budget_source;
   own["worker"] =
       settings.worker.claims ? Json("claims") : Json{settings.worker.index, settings.worker.count};
-  return own.dump(1);
+  return own;
 }
 
 Json environment(const RunSettings& settings, const input::BulkReader& reader,
@@ -138,8 +135,8 @@ Json environment(const RunSettings& settings, const input::BulkReader& reader,
       {"back_ends", std::move(devices)},
       {"reading",
        {{"engine", reader.engine()}, {"direct_reads_refused", reader.statistics().refused}}}};
-  if (!settings.unset_variables.empty()) {
-    environment["unset_variables"] = settings.unset_variables;
+  if (!settings.provenance.unset_variables.empty()) {
+    environment["unset_variables"] = settings.provenance.unset_variables;
   }
   return environment;
 }

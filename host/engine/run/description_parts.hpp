@@ -2,14 +2,13 @@
 // as given by whom, computed by what, and with which warnings.
 #pragma once
 
-#include "opening.hpp"
-
 #include "backend/backend.hpp"
 #include "core/json/json_document.hpp"
+#include "engine/run_settings.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -37,7 +36,7 @@ Json add_inputs(const input::ModelFiles& files, std::string_view side,
                 results::RunDescription& run);
 
 /// /run/settings: `own`, which the job alone is given, and what every job is.
-std::string settings_text(Json own, const RunSettings& settings);
+Json all_settings(Json own, const RunSettings& settings);
 
 /// /run/environment: program, compiler, reader, back ends, and variables that were taken out of the
 /// environment. Where there are no back ends, the host computes with `host_threads`.

@@ -1,7 +1,7 @@
 // Owns the sink of a run without a file: what comes of its rows is the job's.
 #pragma once
 
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <cstddef>
 #include <cstdint>

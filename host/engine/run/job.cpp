@@ -4,7 +4,6 @@
 #include "backend/backend.hpp"
 #include <vindex/error.hpp>
 
-#include <numeric>
 #include <utility>
 
 namespace vindex::engine {
@@ -67,8 +66,6 @@ std::exception_ptr RowSink::failure() {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
-
-std::int32_t WorkerLayout::count() const { return std::accumulate(calls.begin(), calls.end(), 0); }
 
 std::unique_ptr<StagingBuffer> Job::make_staging(std::size_t bytes) {
   return make_host_staging(bytes);

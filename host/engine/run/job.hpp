@@ -4,10 +4,11 @@
 #pragma once
 
 #include "backend/backend.hpp"
+#include "engine/plan/job_plan.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "engine/units/bounded_queue.hpp"
 #include "model/model_index.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -69,15 +70,6 @@ class RowSink {
   std::mutex mutex_;
   std::exception_ptr failure_;
   std::stop_source stop_;
-};
-
-/// Who works: per device (or processor), how many calls of Job::process at once.
-struct WorkerLayout {
-  std::vector<std::int32_t> calls = {1};
-  std::int64_t batch = 1;  ///< PlanLimits::batch
-  std::int64_t held = 1;   ///< PlanLimits::held
-  bool in_order = false;   ///< PlanLimits::in_order
-  std::int32_t count() const;
 };
 
 /// One job. The constant functions are called from any thread, process() from many at once.

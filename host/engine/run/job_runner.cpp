@@ -7,13 +7,14 @@
 #include "stall_watch.hpp"
 #include "worker_pool.hpp"
 
-#include "core/process/process_name.hpp"
+#include "core/files/process_name.hpp"
 #include "engine/plan/division.hpp"
 #include "engine/plan/job_plan.hpp"
 #include "engine/plan/memory_budget.hpp"
 #include "engine/plan/pace.hpp"
 #include "engine/units/stored_sources.hpp"
 #include "engine/units/unit_stream.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -66,7 +67,8 @@ class Runner {
     snapshot_.noun = results::row_noun(run_.description.schema);
   }
 
-  RunOutcome run() {
+  /// Plans, opens the store and finds out what is left; the bytes that units share.
+  std::uint64_t prepare() {
     // The budget is judged for everything, so that a resumed run refuses what the first one would
     // have refused.
     std::vector<RowWork> works = job().works(supported_rows());
@@ -93,9 +95,96 @@ class Runner {
       shared_->plan = plan(works);
     }
     sources_ = StoredSources(job().models(), works);
-    begin(ram_budget() -
-          result_queue_budget(ram_budget(), stored_rows(), largest_row(works)).bytes);
-    work();
+    return ram_budget() -
+           result_queue_budget(ram_budget(), stored_rows(), largest_row(works)).bytes;
+  }
+
+  /// Starts the workers, whose units share `unit_budget` bytes.
+  void begin(std::uint64_t unit_budget) {
+    Shared* shared = shared_.get();
+    shared->rows = std::make_unique<RowSink>(memory_.queue_bytes);
+    shared->job->begin(*shared->rows, memory_.queue_bytes);
+    const std::uint64_t kept = kept_staging(shared->plan, unit_budget);
+    shared->staging = std::make_unique<StagingPool>(
+        [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
+    const WorkerLayout layout = shared->job->worker_layout();
+    WorkerPool::Source source;
+    if (run_.worker.claims) {
+      begin_claims();
+      source = {.next = [shared] { return shared->claims->next(); },
+                .stop =
+                    [shared] {
+                      shared->claims->stop();
+                      shared->staging->stop();
+                    }};
+    } else {
+      source = {.next =
+                    [shared, at = std::size_t{0}]() mutable {
+                      return at < shared->plan.units.size() ? &shared->plan.units[at++] : nullptr;
+                    },
+                .stop = [shared] { shared->staging->stop(); }};
+    }
+    const std::uint64_t most = batch_staging(shared->plan, layout.calls.size());
+    shared->pool = std::make_unique<WorkerPool>(
+        std::move(source), unit_budget - kept, layout.calls,
+        [shared, most](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
+          if (unit.ring) {
+            shared->staging->await_room(unit.staging_bytes, most);
+          }
+          return std::make_shared<UnitStream>(
+              shared->job->models(), unit,
+              [shared](std::size_t bytes) { return shared->staging->take(bytes); }, *shared->reader,
+              std::move(lease));
+        },
+        [shared](LoadedUnit& unit, std::size_t device) {
+          shared->job->process(static_cast<UnitStream&>(unit), device, *shared->rows);
+        },
+        [shared] {
+          try {
+            shared->job->finish();
+            shared->rows->close();
+          } catch (...) {
+            shared->rows->fail(std::current_exception());
+          }
+        });
+    if (const std::int32_t had = shared->pool->consumers(); had < layout.count()) {
+      say(fmt::format("the system gave threads for {} of {} workers; the run goes on with them",
+                      had, layout.count()));
+    }
+    snapshot_.started_seconds = outcome_.begun_seconds = now();
+  }
+
+  /// Takes rows until there are no more, or a stop.
+  RunOutcome work() {
+    try {
+      pump();
+      for (const std::exception_ptr& failure :
+           {shared_->pool->failure(), shared_->rows->failure()}) {
+        if (failure != nullptr) {
+          std::rethrow_exception(failure);
+        }
+      }
+      publish_file();
+    } catch (...) {
+      // What was finished is kept as far as the disk allows; the first error is the one to report.
+      const std::exception_ptr error = std::current_exception();
+      shared_->stop();
+      try {
+        store_->publish_part();
+      } catch (const std::exception& second) {
+        say(fmt::format("what was finished could not be published either: {}", second.what()));
+      }
+      std::rethrow_exception(error);
+    }
+    outcome_.seconds = now();
+    outcome_.reading = shared_->reader->statistics();
+    outcome_.reading_engine = shared_->reader->engine();
+    // Who noticed a stop by himself may have left the thread that begins units waiting.
+    shared_->stop();
+    shared_->pool->join();
+    if (outcome_.stopped) {
+      outcome_.exit_code = ExitCode::kStoppedEarly;
+    }
     return std::move(outcome_);
   }
 
@@ -103,9 +192,10 @@ class Runner {
   Job& job() { return *shared_->job; }
   bool has_file() const { return !run_.output.empty(); }
   std::int64_t stored_rows() { return has_file() ? job().row_count() : 0; }
-  std::uint64_t ram_budget() const { return left_of(run_.ram_budget, run_.held); }
+  std::uint64_t ram_budget() const { return left_of(run_.ram_budget, run_.reserved_bytes); }
   WorkPlan plan(const std::vector<RowWork>& works) {
-    return plan_job(works, stored_rows(), job().worker_layout(), run_.ram_budget, run_.held);
+    return plan_job(works, stored_rows(), job().worker_layout(), run_.ram_budget,
+                    run_.reserved_bytes);
   }
   double now() const { return std::chrono::duration<double>(Clock::now() - run_.started).count(); }
   void say(const std::string& line) const {
@@ -225,94 +315,6 @@ class Runner {
     }
   }
 
-  /// Starts the workers, whose units share `unit_budget` bytes.
-  void begin(std::uint64_t unit_budget) {
-    Shared* shared = shared_.get();
-    shared->rows = std::make_unique<RowSink>(memory_.queue_bytes);
-    shared->job->begin(*shared->rows, memory_.queue_bytes);
-    const std::uint64_t kept = kept_staging(shared->plan, unit_budget);
-    shared->staging = std::make_unique<StagingPool>(
-        [shared](std::size_t bytes) { return shared->job->make_staging(bytes); }, kept);
-    const WorkerLayout lanes = shared->job->worker_layout();
-    WorkerPool::Source source;
-    if (run_.worker.claims) {
-      begin_claims();
-      source = {.next = [shared] { return shared->claims->next(); },
-                .stop =
-                    [shared] {
-                      shared->claims->stop();
-                      shared->staging->stop();
-                    }};
-    } else {
-      source = {.next =
-                    [shared, at = std::size_t{0}]() mutable {
-                      return at < shared->plan.units.size() ? &shared->plan.units[at++] : nullptr;
-                    },
-                .stop = [shared] { shared->staging->stop(); }};
-    }
-    const std::uint64_t most = batch_staging(shared->plan, lanes.calls.size());
-    shared->pool = std::make_unique<WorkerPool>(
-        std::move(source), unit_budget - kept, lanes.calls,
-        [shared, most](const WorkUnit& unit, std::shared_ptr<MemoryLease> lease) {
-          if (unit.ring) {
-            shared->staging->await_room(unit.staging_bytes, most);
-          }
-          return std::make_shared<UnitStream>(
-              shared->job->models(), unit,
-              [shared](std::size_t bytes) { return shared->staging->take(bytes); }, *shared->reader,
-              std::move(lease));
-        },
-        [shared](LoadedUnit& unit, std::size_t device) {
-          shared->job->process(static_cast<UnitStream&>(unit), device, *shared->rows);
-        },
-        [shared] {
-          try {
-            shared->job->finish();
-            shared->rows->close();
-          } catch (...) {
-            shared->rows->fail(std::current_exception());
-          }
-        });
-    if (const std::int32_t had = shared->pool->consumers(); had < lanes.count()) {
-      say(fmt::format("the system gave threads for {} of {} workers; the run goes on with them",
-                      had, lanes.count()));
-    }
-    snapshot_.started_seconds = outcome_.begun_seconds = now();
-  }
-
-  /// Takes rows until there are no more, or a stop.
-  void work() {
-    try {
-      pump();
-      for (const std::exception_ptr& failure :
-           {shared_->pool->failure(), shared_->rows->failure()}) {
-        if (failure != nullptr) {
-          std::rethrow_exception(failure);
-        }
-      }
-      publish_file();
-    } catch (...) {
-      // What was finished is kept as far as the disk allows; the first error is the one to report.
-      const std::exception_ptr error = std::current_exception();
-      shared_->stop();
-      try {
-        store_->publish_part();
-      } catch (const std::exception& second) {
-        say(fmt::format("what was finished could not be published either: {}", second.what()));
-      }
-      std::rethrow_exception(error);
-    }
-    outcome_.seconds = now();
-    outcome_.reading = shared_->reader->statistics();
-    outcome_.reading_engine = shared_->reader->engine();
-    // Who noticed a stop by himself may have left the thread that begins units waiting.
-    shared_->stop();
-    shared_->pool->join();
-    if (outcome_.stopped) {
-      outcome_.exit_code = ExitCode::kStoppedEarly;
-    }
-  }
-
   void pump() {
     double last_part = 0.0;
     double last_publish = 0.0;
@@ -415,7 +417,9 @@ class Runner {
 }  // namespace
 
 RunOutcome run_job(std::unique_ptr<Job> job, JobRun run, const RunHooks& hooks) {
-  return Runner(std::move(job), std::move(run), hooks).run();
+  Runner runner(std::move(job), std::move(run), hooks);
+  runner.begin(runner.prepare());
+  return runner.work();
 }
 
 }  // namespace vindex::engine

@@ -1,11 +1,11 @@
-// Owns opening a model with the reader of its files, the runner's options from the settings, and
-// reading small files.
+// Owns opening a model with the reader of its files, and reading small files.
 #include "opening.hpp"
 
 #include "input/local/file_source.hpp"
 #include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "model/importance/importance_matrix.hpp"
+#include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -38,24 +38,17 @@ bool may_want_output(const model::Selection& selection) {
 }  // namespace
 
 SelectedModel open_selected(const RunSettings& settings, const std::stop_token& stop) {
+  return select_of(input::open_model(settings.model, {.model_config = settings.model_config,
+                                                      .for_matrices = true,
+                                                      .threads = settings.threads,
+                                                      .stop = stop}),
+                   {}, settings);
+}
+
+SelectedModel select_of(input::ModelFiles files, model::IndexOptions indexing,
+                        const RunSettings& settings) {
   SelectedModel model;
-  const input::OpenOptions opening{.model_config = settings.model_config,
-                                   .adapter = settings.indexing.lora,
-                                   .for_matrices = true,
-                                   .threads = settings.threads,
-                                   .stop = stop};
-  if (settings.open_files) {
-    model.files = settings.open_files(opening);
-  } else {
-    std::shared_ptr<input::ModelStore> store = input::open_store(settings.model, stop);
-    if (settings.disk_budget > 0) {
-      model.copies =
-          std::make_shared<input::ShardCopies>(settings.copies_folder, settings.disk_budget);
-      store = input::make_keeping_store(std::move(store), model.copies);
-    }
-    model.files = input::open_model(std::move(store), opening);
-  }
-  model::IndexOptions indexing = settings.indexing;
+  model.files = std::move(files);
   indexing.threads = settings.threads;
   if (!may_want_output(settings.selection)) {
     indexing.tied = model::TiedOutput::kComparePlaces;
@@ -70,36 +63,14 @@ SelectedModel open_selected(const RunSettings& settings, const std::stop_token& 
                      fmt::format("{}: {}", printable(settings.model),
                                  model::empty_selection_text(model.index, settings.selection)));
   }
-  model.before_sample = static_cast<std::int64_t>(model.selected.size());
-  if (settings.sample) {
-    model::draw_groups(model.index, settings.sample->seed);
-    auto kept = model::keep_sample(model.index, std::move(model.selected), *settings.sample);
-    model.notes.push_back(model::sample_text(kept, *settings.sample));
-    model.selected = std::move(kept.selected);
-  }
   for (const std::string& part : model::unmatched_parts(model.index, settings.selection)) {
     model.notes.push_back("warning W-SELECTION: " + part);
   }
   // Who asks for some matrices does not miss the others.
-  if (model.before_sample == static_cast<std::int64_t>(model.index.matrices.size())) {
+  if (model.selected.size() == model.index.matrices.size()) {
     if (const std::string unmeasured = model::unmeasured_text(model.index); !unmeasured.empty()) {
       model.notes.push_back("note: " + unmeasured);
     }
-  }
-  if (model.copies != nullptr &&
-      std::all_of(model.files.shards.begin(), model.files.shards.end(),
-                  [](const input::Shard& shard) { return shard.source->descriptor() >= 0; })) {
-    model.notes.emplace_back("note: --disk-budget keeps no copies of files on this machine");
-  }
-  if (!settings.imatrix.empty()) {
-    model.importance = model::open_importance_matrix(settings.imatrix, stop);
-    model::weigh_columns(model.importance, model.index, model.selected);
-    // Weighted rows come before products.
-    std::stable_sort(model.selected.begin(), model.selected.end(),
-                     [&](std::int64_t a, std::int64_t b) {
-                       return model.index.matrices[static_cast<std::size_t>(a)].table <
-                              model.index.matrices[static_cast<std::size_t>(b)].table;
-                     });
   }
   return model;
 }
@@ -116,19 +87,6 @@ std::unique_ptr<input::BulkReader> open_reader(
     }
   }
   return reader;
-}
-
-JobRun begin_run(const RunSettings& settings) {
-  JobRun run;
-  run.output = settings.output;
-  run.worker = settings.worker;
-  run.restart = settings.restart;
-  run.ram_budget = settings.ram_budget;
-  if (!settings.worker_source.empty()) {
-    run.messages.push_back(fmt::format("worker {} of {}, by {}", settings.worker.index,
-                                       settings.worker.count, settings.worker_source));
-  }
-  return run;
 }
 
 std::string beginning_of_file(const std::string& path, std::size_t most) {

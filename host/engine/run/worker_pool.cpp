@@ -1,13 +1,14 @@
 // Owns the threads: one that begins units, consumers for each device, and how both end; and the
-// shelf of staging buffers that nobody uses.
+// free list of staging buffers that nobody uses.
 #include "worker_pool.hpp"
 
+#include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
-#include "core/process/threads.hpp"
 
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -60,7 +61,10 @@ WorkerPool::WorkerPool(Source source, std::uint64_t ram_budget,
   for (std::int32_t i = 0; i < wanted; ++i) {
     for (std::size_t device = 0; device < calls.size(); ++device) {
       consumers_ +=
-          i < calls[device] && start_thread(threads_, [this, device] { consume(device); }) ? 1 : 0;
+          i < calls[device] &&
+                  start_thread(threads_, std::bind_front(&WorkerPool::consume, this, device))
+              ? 1
+              : 0;
     }
   }
   if (consumers_ == 0) {
@@ -207,60 +211,62 @@ struct StagingPool::FreeList {
 
 class StagingPool::Pooled final : public StagingBuffer {
  public:
-  Pooled(std::shared_ptr<FreeList> shelf, std::unique_ptr<StagingBuffer> buffer, std::size_t size)
-      : shelf_(std::move(shelf)), buffer_(std::move(buffer)), size_(size) {}
+  Pooled(std::shared_ptr<FreeList> free_list, std::unique_ptr<StagingBuffer> buffer,
+         std::size_t size)
+      : free_list_(std::move(free_list)), buffer_(std::move(buffer)), size_(size) {}
   Pooled(const Pooled&) = delete;
   Pooled& operator=(const Pooled&) = delete;
   ~Pooled() override {
-    shelf_->keep(std::move(buffer_));
-    const std::lock_guard lock(shelf_->mutex);
-    shelf_->out_bytes -= size_;
-    shelf_->returned.notify_all();
+    free_list_->keep(std::move(buffer_));
+    const std::lock_guard lock(free_list_->mutex);
+    free_list_->out_bytes -= size_;
+    free_list_->returned.notify_all();
   }
   std::span<std::byte> bytes() override { return buffer_->bytes().first(size_); }
 
  private:
-  std::shared_ptr<FreeList> shelf_;
+  std::shared_ptr<FreeList> free_list_;
   std::unique_ptr<StagingBuffer> buffer_;
   std::size_t size_;
 };
 
 StagingPool::StagingPool(MakeStaging make, std::uint64_t limit_bytes)
-    : make_(std::move(make)), shelf_(std::make_shared<FreeList>()) {
-  shelf_->limit = limit_bytes;
+    : make_(std::move(make)), free_list_(std::make_shared<FreeList>()) {
+  free_list_->limit = limit_bytes;
 }
 
 std::unique_ptr<StagingBuffer> StagingPool::take(std::size_t bytes) {
-  auto buffer = shelf_->find(bytes);
+  auto buffer = free_list_->find(bytes);
   if (buffer == nullptr) {
     buffer = make_(bytes);
   }
   {
-    const std::lock_guard lock(shelf_->mutex);
-    shelf_->out_bytes += bytes;
+    const std::lock_guard lock(free_list_->mutex);
+    free_list_->out_bytes += bytes;
   }
-  return std::make_unique<Pooled>(shelf_, std::move(buffer), bytes);
+  return std::make_unique<Pooled>(free_list_, std::move(buffer), bytes);
 }
 
 void StagingPool::await_room(std::uint64_t bytes, std::uint64_t most) {
-  std::unique_lock lock(shelf_->mutex);
-  shelf_->returned.wait(lock, [&] {
-    return shelf_->stopped || shelf_->out_bytes == 0 || shelf_->out_bytes + bytes <= most;
+  std::unique_lock lock(free_list_->mutex);
+  free_list_->returned.wait(lock, [&] {
+    return free_list_->stopped || free_list_->out_bytes == 0 ||
+           free_list_->out_bytes + bytes <= most;
   });
-  if (shelf_->stopped) {
+  if (free_list_->stopped) {
     throw Stopped();
   }
 }
 
 void StagingPool::stop() {
-  const std::lock_guard lock(shelf_->mutex);
-  shelf_->stopped = true;
-  shelf_->returned.notify_all();
+  const std::lock_guard lock(free_list_->mutex);
+  free_list_->stopped = true;
+  free_list_->returned.notify_all();
 }
 
 std::uint64_t StagingPool::kept_bytes() const {
-  const std::lock_guard lock(shelf_->mutex);
-  return shelf_->bytes;
+  const std::lock_guard lock(free_list_->mutex);
+  return free_list_->bytes;
 }
 
 }  // namespace vindex::engine

@@ -12,7 +12,7 @@
 #include "engine/plan/memory_budget.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "engine/units/bounded_queue.hpp"
-#include "engine/units/unit_stream.hpp"
+#include "engine/units/loaded_unit.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -111,7 +111,7 @@ class StagingPool {
   struct FreeList;
   class Pooled;
   MakeStaging make_;
-  std::shared_ptr<FreeList> shelf_;
+  std::shared_ptr<FreeList> free_list_;
 };
 
 }  // namespace vindex::engine

@@ -24,7 +24,7 @@ std::vector<input::BulkExtent> extents_of(const input::Placement& placement, std
   return extents;
 }
 
-RangeSet::RangeSet(UnitStream& unit, std::uint64_t bytes)
+RangeSet::RangeSet(ReadingUnit& unit, std::uint64_t bytes)
     : reader_(unit.reader()), memory_(unit.take_staging(bytes)) {
   const std::span<std::byte> all = aligned(memory_->bytes());
   base_ = all.data();
@@ -85,7 +85,7 @@ std::uint64_t RangeSet::bytes_for(const std::vector<std::uint64_t>& sizes) {
   return bytes;
 }
 
-void read_in_turns(UnitStream& unit, std::uint64_t bytes, std::size_t turns,
+void read_in_turns(ReadingUnit& unit, std::uint64_t bytes, std::size_t turns,
                    const std::function<std::vector<input::ByteRange>(std::size_t)>& ranges_of,
                    const std::function<void(std::size_t, const RangeSet&)>& take) {
   RangeSet first(unit, bytes);

@@ -3,7 +3,7 @@
 // each at a time (Reading::kPieces); memory and reader are the unit's.
 #pragma once
 
-#include "unit_stream.hpp"
+#include "loaded_unit.hpp"
 
 #include "backend/backend.hpp"
 #include "input/bulk/bulk_reader.hpp"
@@ -30,7 +30,7 @@ std::vector<input::BulkExtent> extents_of(const input::Placement& placement, std
 class RangeSet {
  public:
   /// Errors: OutOfMemory.
-  RangeSet(UnitStream& unit, std::uint64_t bytes);
+  RangeSet(ReadingUnit& unit, std::uint64_t bytes);
   /// Waits for what is under way.
   ~RangeSet();
   RangeSet(const RangeSet&) = delete;
@@ -63,7 +63,7 @@ class RangeSet {
 
 /// Calls take(turn, set) for every turn in order, the ranges_of() it in `set` and those of the next
 /// turn on their way. Takes memory of two sets of `bytes`, RangeSet::bytes_for() the largest.
-void read_in_turns(UnitStream& unit, std::uint64_t bytes, std::size_t turns,
+void read_in_turns(ReadingUnit& unit, std::uint64_t bytes, std::size_t turns,
                    const std::function<std::vector<input::ByteRange>(std::size_t turn)>& ranges_of,
                    const std::function<void(std::size_t turn, const RangeSet& set)>& take);
 

@@ -2,7 +2,7 @@
 // them.
 #include "read_ahead_window.hpp"
 
-#include "matrix_loader.hpp"
+#include "stored_parts.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
@@ -21,7 +21,7 @@ bool can_pass_by(const input::ModelFiles& files, const model::MatrixRecord& matr
          source_of(files, matrix.codes.tensor).descriptor() >= 0;
 }
 
-ReadAheadWindow::ReadAheadWindow(UnitStream& unit, const input::ByteRange& range)
+ReadAheadWindow::ReadAheadWindow(ReadingUnit& unit, const input::ByteRange& range)
     : unit_(unit), range_(range) {
   if (range.bytes > 0) {
     (void)open(0);

@@ -29,7 +29,7 @@ class ReadAheadWindow {
 
   /// Begins to read. Memory is the unit's, which must outlive it, as must the range's source.
   /// Errors: OutOfMemory.
-  ReadAheadWindow(UnitStream& unit, const input::ByteRange& range);
+  ReadAheadWindow(ReadingUnit& unit, const input::ByteRange& range);
 
   /// Bytes [first, first + count) of the range, until the next call. Calls may come in any order,
   /// but only ascending ones find their windows read. Errors: as BulkReader::submit(); Stopped.
@@ -54,7 +54,7 @@ class ReadAheadWindow {
   void begin(Window& window, std::uint64_t number);
   static const std::byte* wait(Window& window);
 
-  UnitStream& unit_;
+  ReadingUnit& unit_;
   input::ByteRange range_;
   std::array<Window, kWindows> windows_;
   std::unique_ptr<std::byte[]> piece_;  ///< what is copied, and what reaches over windows

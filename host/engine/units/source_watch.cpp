@@ -34,7 +34,7 @@ void SourceWatch::was_read(std::int32_t tensor) {
   shards_.at(shard_of(files_, tensor)).read = true;
 }
 
-std::exception_ptr SourceWatch::trouble(std::int32_t tensor) {
+std::exception_ptr SourceWatch::error(std::int32_t tensor) {
   const std::lock_guard lock(asking_);
   return ask(shard_of(files_, tensor));
 }
@@ -42,8 +42,8 @@ std::exception_ptr SourceWatch::trouble(std::int32_t tensor) {
 void SourceWatch::require_unchanged() {
   const std::lock_guard lock(asking_);
   for (std::size_t shard = 0; shard < shards_.size(); ++shard) {
-    if (const std::exception_ptr trouble = ask(shard); trouble != nullptr) {
-      std::rethrow_exception(trouble);
+    if (const std::exception_ptr error = ask(shard); error != nullptr) {
+      std::rethrow_exception(error);
     }
   }
 }
@@ -52,20 +52,20 @@ std::exception_ptr SourceWatch::ask(std::size_t shard) {
   {
     const std::lock_guard lock(mutex_);
     ShardState& state = shards_.at(shard);
-    if (!state.read || state.trouble != nullptr) {
-      return state.trouble;
+    if (!state.read || state.error != nullptr) {
+      return state.error;
     }
     state.read = false;  // what is read from here on is asked for next time
   }
-  std::exception_ptr trouble;
+  std::exception_ptr error;
   try {
     require_same(files_.shards[shard]);
   } catch (...) {
-    trouble = std::current_exception();
+    error = std::current_exception();
   }
   const std::lock_guard lock(mutex_);
-  shards_[shard].trouble = trouble;
-  return trouble;
+  shards_[shard].error = error;
+  return error;
 }
 
 }  // namespace vindex::engine

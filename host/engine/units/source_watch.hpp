@@ -23,14 +23,14 @@ class SourceWatch {
   /// Null, or SystemError E-INPUT-CHANGED (74) where the file behind `tensor` is not the one that
   /// was opened, or what kept it from saying so. Asks it only where it was read since it was last
   /// asked.
-  std::exception_ptr trouble(std::int32_t tensor);
+  std::exception_ptr error(std::int32_t tensor);
   /// Throws the trouble of the first file in order that was read and has one.
   void require_unchanged();
 
  private:
   struct ShardState {
     bool read = false;
-    std::exception_ptr trouble;
+    std::exception_ptr error;
   };
   std::exception_ptr ask(std::size_t shard);
 

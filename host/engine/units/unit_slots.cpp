@@ -1,9 +1,8 @@
 // Owns laying out a unit's matrices in slots, requesting their ranges, and the states of a slot.
 #include "unit_slots.hpp"
 
-#include "matrix_loader.hpp"
 #include "range_reader.hpp"
-#include "unit_stream.hpp"
+#include "stored_parts.hpp"
 
 #include "core/process/stop.hpp"
 #include "decode/encoding/encoded_matrix.hpp"
@@ -99,14 +98,14 @@ std::exception_ptr UnitSlots::error(std::size_t i) {
     }
   }
   const model::MatrixRecord& matrix = record(i);
-  std::exception_ptr trouble = watch(i).trouble(matrix.codes.tensor);
+  std::exception_ptr error = watch(i).error(matrix.codes.tensor);
   for (const model::CompanionPart& companion : matrix.companions) {
-    if (trouble == nullptr) {
-      trouble = watch(i).trouble(companion.part.tensor);
+    if (error == nullptr) {
+      error = watch(i).error(companion.part.tensor);
     }
   }
   const std::lock_guard lock(mutex_);
-  keep_first(matrices_[i].error, std::move(trouble));
+  keep_first(matrices_[i].error, std::move(error));
   return matrices_[i].error;
 }
 

@@ -61,9 +61,7 @@ class SlotInput final : public MatrixInput {
 
 UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const MakeStaging& staging,
                        input::BulkReader& reader, std::shared_ptr<MemoryLease> lease)
-    : LoadedUnit(work),
-      reader_(reader),
-      staging_(staging),
+    : ReadingUnit(work, reader, staging),
       slots_(std::make_shared<UnitSlots>(models, work, reader, std::move(lease), stop_token())) {
   for (std::size_t i = 0; i < work.matrices.size(); ++i) {
     const model::MatrixRecord& record = slots_->record(i);
@@ -90,7 +88,7 @@ UnitStream::UnitStream(const ModelViews& models, const WorkUnit& work, const Mak
     }
   }
   if (!work.streamed) {
-    slots_->begin(staging(static_cast<std::size_t>(work.staging_bytes)));
+    slots_->begin(take_staging(work.staging_bytes));
   }
 }
 

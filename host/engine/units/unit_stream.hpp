@@ -12,6 +12,7 @@
 // slots and pause without holding anyone up.
 #pragma once
 
+#include "loaded_unit.hpp"
 #include "source_watch.hpp"
 
 #include "backend/backend.hpp"
@@ -21,37 +22,16 @@
 
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <stop_token>
 #include <vector>
 
 namespace vindex::engine {
 
-/// A unit handed to a consumer; what a pool of workers needs to know of it.
-class LoadedUnit {
- public:
-  explicit LoadedUnit(const WorkUnit& work) : unit(&work) {}
-  virtual ~LoadedUnit() = default;
-  LoadedUnit(const LoadedUnit&) = delete;
-  LoadedUnit& operator=(const LoadedUnit&) = delete;
-  /// Wakes those waiting for bytes of this unit, with Stopped, and asks those who compute with them
-  /// to end. From any thread.
-  void stop() { stop_.request_stop(); }
-  std::stop_token stop_token() const { return stop_.get_token(); }
-  const WorkUnit* unit;
-
- private:
-  std::stop_source stop_;
-};
-
-/// Host memory for encoded bytes. Errors: OutOfMemory.
-using MakeStaging = std::function<std::unique_ptr<StagingBuffer>(std::size_t bytes)>;
-
 class UnitSlots;
 
 /// The bytes of one unit, on their way. Inputs may be used by one thread at a time.
-class UnitStream final : public LoadedUnit {
+class UnitStream final : public ReadingUnit {
  public:
   /// Begins to read `work` (of `models`, planned by plan_rows()) through `reader` into memory of
   /// `staging`. `lease` covers work.memory_bytes; its staging part is given back as soon as every
@@ -75,17 +55,10 @@ class UnitStream final : public LoadedUnit {
   /// Throws error(i) where there is one.
   void require_read(std::size_t i) const;
 
-  /// For work that reads pieces by itself: the files of model `model`, and what ranges of them are
-  /// read with (engine/units/range_reader.hpp).
+  /// The files of model `model`, for work that reads pieces by itself.
   SourceWatch& watch(std::size_t model);
-  input::BulkReader& reader() { return reader_; }
-  std::unique_ptr<StagingBuffer> take_staging(std::uint64_t bytes) {
-    return staging_(static_cast<std::size_t>(bytes));
-  }
 
  private:
-  input::BulkReader& reader_;
-  MakeStaging staging_;
   std::shared_ptr<UnitSlots> slots_;
   std::vector<std::unique_ptr<MatrixInput>> inputs_;
 };

@@ -12,7 +12,7 @@
 #include "way_trial.hpp"
 
 #include "core/integers.hpp"
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include "input/local/positional_read.hpp"
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
 // Owns the thread that awaits completions, and giving up on a ring.
 #include "ring_lane.hpp"
 
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 #include <vindex/error.hpp>
 
 #include <chrono>

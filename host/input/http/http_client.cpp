@@ -4,7 +4,7 @@
 
 #include "curl_library.hpp"
 
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include "input/remote/address_names.hpp"
 #include "input/remote/remote_environment.hpp"
 #include <vindex/error.hpp>

@@ -3,7 +3,7 @@
 #include "open_store.hpp"
 
 #include "core/files/reading_bounds.hpp"
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include "input/http/http_source.hpp"
 #include "input/http/https_store.hpp"
 #include "input/hub/hf_store.hpp"

@@ -2,7 +2,7 @@
 #include "retrying_store.hpp"
 
 #include "core/philox.hpp"
-#include "core/process/stoppable_wait.hpp"
+#include "core/process/stop.hpp"
 #include "input/forwarding_store.hpp"
 #include <vindex/error.hpp>
 

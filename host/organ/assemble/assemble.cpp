@@ -2,14 +2,16 @@
 #include "assemble.hpp"
 
 #include "recipe.hpp"
+#include "recipe_compose.hpp"
 
 #include "core/digest.hpp"
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "core/process/parallel.hpp"
-#include "organ/extract/gguf_source.hpp"
 #include "organ/manifest/manifest.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/opening/organ_folder.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/writing/provenance.hpp"
 #include "write/range_copy.hpp"
 #include <vindex/error.hpp>
 

@@ -7,6 +7,8 @@
 #include "organ/manifest/json_node.hpp"
 #include "organ/manifest/manifest.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>

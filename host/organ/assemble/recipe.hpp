@@ -2,14 +2,11 @@
 // make a new one.
 #pragma once
 
-#include "assemble.hpp"
-
 #include "model/pairing/pairing.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -62,13 +59,5 @@ bool is_recipe(const std::string& path);
 /// Relative paths are those of the recipe's folder. Errors: FormatError E-RECIPE naming the member,
 /// UsageError of parse_classes(), parse_selection(), parse_layer_map().
 Recipe read_recipe(const std::string& path);
-
-/// Theta of every tensor of a report (organ-measure/1) that has one. Errors: FormatError E-THETA.
-std::map<std::string, double> read_theta_report(const std::string& path);
-
-/// Errors: those of read_recipe(), Stack, open_gguf(), compose(); ConfigurationError (78)
-/// E-RECIPE-ARCHITECTURE for donors of another one, E-RECIPE-TENSORS listing what a rule cannot
-/// take, E-RECIPE-RULE for a rule that covers nothing.
-void assemble_recipe(const AssembleSettings& settings, AssembleReport& report);
 
 }  // namespace vindex::organ

@@ -1,12 +1,17 @@
 // Owns applying host, stack and parts in turn, the resulting tensors, keys and parents.
+#include "recipe_compose.hpp"
+
 #include "recipe.hpp"
 #include "stack.hpp"
+#include "theta_report.hpp"
 
 #include "core/text/secrets.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/extract/gguf_source.hpp"
 #include "organ/manifest/manifest.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/opening/organ_folder.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/writing/provenance.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "recipe.hpp"
 
 #include "gguf/writing/key_section.hpp"
-#include "organ/extract/gguf_source.hpp"
+#include "organ/source/gguf_source.hpp"
 
 #include <cstddef>
 #include <cstdint>

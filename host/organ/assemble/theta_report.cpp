@@ -1,8 +1,10 @@
 // Owns writing theta into a report and reading it back from one.
-#include "recipe.hpp"
+#include "theta_report.hpp"
 
 #include "core/json/json_scanner.hpp"
 #include "organ/manifest/json_node.hpp"
+
+#include <fmt/format.h>
 
 #include <cmath>
 #include <optional>

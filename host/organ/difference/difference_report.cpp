@@ -1,11 +1,11 @@
 // Owns the report of a difference, for readers and for programs.
-#include "model_difference.hpp"
-#include "tensor_pair.hpp"
+#include "difference_report.hpp"
 
 #include "core/json/json_document.hpp"
 #include "core/text/short_names.hpp"
 #include "core/text/size_text.hpp"
 #include "core/text/text_table.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,19 +1,19 @@
 // Owns pairing keys and tensors by name and comparing each pair.
 #include "model_difference.hpp"
 
-#include "tensor_pair.hpp"
-
 #include "core/process/parallel.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
 #include "input/model_files.hpp"
 #include "input/model_folder.hpp"
 #include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/assemble/compose.hpp"
-#include "organ/extract/gguf_source.hpp"
-#include "organ/extract/organ_model.hpp"
-#include "organ/graft/source_facts.hpp"
 #include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/opening/organ_model.hpp"
+#include "organ/source/gguf_source.hpp"
+#include "organ/source/tensor_pair.hpp"
+#include "organ/writing/compose.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include "gguf/values/value.hpp"
 #include "model/selection/selection.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/organ_class.hpp"
 #include "statistics/comparison/pair_comparison.hpp"
 
 #include <cstdint>
@@ -86,14 +86,5 @@ struct ModelDifference {
 /// 24 MiB for each thread. Errors: those of open_gguf() and open_model(), UsageError E-SELECTION,
 /// those of reading.
 ModelDifference diff_models(const DiffSettings& settings);
-
-struct DiffView {
-  bool by_layer = false;  ///< rows of the summary: by block rather than by class
-  std::size_t top = 10;   ///< tensors listed, the largest relative error first
-  std::size_t width = 80;
-};
-std::string difference_text(const ModelDifference& difference, const DiffView& view);
-/// One document of schema "organ-diff/1".
-std::string difference_json(const ModelDifference& difference);
 
 }  // namespace vindex::organ

@@ -1,32 +1,29 @@
-// Owns extracting from GGUF, and what both containers share; extract_safetensors.cpp has the other.
+// Owns extracting from GGUF.
+#include "extract.hpp"
+
+#include "extract_safetensors.hpp"
 #include "extraction.hpp"
-#include "gguf_source.hpp"
-#include "organ_file.hpp"
 
 #include "core/digest.hpp"
-#include "core/files/atomic_file.hpp"
 #include "core/files/byte_source.hpp"
-#include "core/json/json_document.hpp"
-#include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/utf8.hpp"
 #include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
+#include "organ/manifest/manifest_read.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/writing/organ_file.hpp"
+#include "organ/writing/write_organs.hpp"
 #include <vindex/error.hpp>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 namespace vindex::organ {
 namespace {
-
-/// Held by each thread: a copier's buffer and a header.
-constexpr std::uint64_t kExtractThreadBytes = std::uint64_t{1} << 20U;
 
 /// Whether `path` names a model of safetensors: by the first bytes of a file, by what a folder
 /// holds.
@@ -117,104 +114,6 @@ void extract_gguf(const ExtractSettings& settings, const OrganFilter& filter,
 }
 
 }  // namespace
-
-OrganFilter::OrganFilter(const ExtractSettings& settings)
-    : settings_(settings),
-      classes_(parse_classes(settings.types)),
-      layers_(model::parse_selection(settings.layers, {}, {}, {})) {}
-
-bool OrganFilter::wants(const std::string& tensor) const {
-  const OrganName name = classify(tensor);
-  return classes_.contains(name.organ_class) &&
-         model::wants(layers_, name.block, model::Block::kOther, {});
-}
-
-std::string OrganFilter::text() const {
-  return fmt::format("--type {}{}", settings_.types.empty() ? "all" : settings_.types,
-                     settings_.layers.empty() ? std::string() : " --layers " + settings_.layers);
-}
-
-namespace {
-[[noreturn]] void refuse_size(const std::string& what) {
-  throw ConfigurationError("E-ORGAN-MANIFEST",
-                           fmt::format("the manifest would have {} that are read again: extract "
-                                       "selections (--type, --layers)",
-                                       what));
-}
-}  // namespace
-
-void require_some(const std::vector<ManifestTensor>& tensors, const ExtractSettings& settings,
-                  const OrganFilter& filter) {
-  if (tensors.empty()) {
-    throw MissingInputError("E-ORGAN-NONE", fmt::format("{}: no tensor is of {}",
-                                                        printable(settings.model), filter.text()));
-  }
-  if (tensors.size() > kMaxManifestTensors) {
-    refuse_size(fmt::format("{} tensors, more than the {}", tensors.size(), kMaxManifestTensors));
-  }
-}
-
-ManifestContext context_of(const ExtractSettings& settings, const OrganFilter& filter) {
-  return {settings.tool, utc_now(), filter.text(), settings.by_reference};
-}
-
-std::string utc_now() {
-  std::tm now = {};
-  const std::time_t seconds = std::time(nullptr);
-  ::gmtime_r(&seconds, &now);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now);
-}
-
-void count_tensors(const std::vector<ManifestTensor>& tensors, ExtractReport& report) {
-  report.classes = class_counts(tensors);
-  for (const ClassCount& count : report.classes) {
-    report.bytes += count.bytes;
-  }
-  report.tensors = tensors.size();
-}
-
-std::uint64_t for_each_tensor(
-    std::vector<ManifestTensor>& tensors, std::int32_t threads, const std::stop_token& stop,
-    const std::function<bool(ManifestTensor& tensor, write::RangeCopier& copier)>& body) {
-  // More than there are cores: each waits for the device at the end of its file.
-  const std::int32_t wanted = threads > 0 ? threads : 4 * usable_cores();
-  write::CopyTally tally;
-  std::vector<write::RangeCopier> copiers(thread_count(kExtractThreadBytes, wanted),
-                                          write::RangeCopier(tally, stop));
-  for_each_index(tensors.size(), copiers.size(), [&](std::size_t worker, std::size_t i) {
-    throw_if_stopped(stop);
-    if (!body(tensors[i], copiers[worker])) {
-      throw Stopped{};
-    }
-  });
-  return tally.cloned;
-}
-
-void write_manifest(const Json& json, write::OutputFolder& folder) {
-  // Paths of files may be no UTF-8: they are reported, not used, where bytes were copied.
-  const std::string text = json.dump(1) + "\n";
-  if (text.size() > kLargestManifest) {
-    refuse_size(fmt::format("{} bytes, more than the {}", text.size(), kLargestManifest));
-  }
-  folder.write_text(kManifestName, text);
-}
-
-void write_model_manifest(const GgufSource& source, const std::vector<ManifestTensor>& tensors,
-                          std::uint64_t total, const ManifestContext& context,
-                          write::OutputFolder& folder) {
-  std::vector<std::pair<std::string, gguf::KeySection>> sidecars;
-  const Json json = manifest_json(source, tensors, total, context, sidecars);
-  for (const auto& [name, keys] : sidecars) {
-    gguf::Writer(folder.create(name), keys, {}).finish();
-  }
-  write_manifest(json, folder);
-}
-
-OrganOrigin organ_origin(const GgufSource& source) {
-  return {source.architecture(),
-          source.text("general.name").value_or(source.splits().front().file_name),
-          source.text("general.uuid").value_or(std::string())};
-}
 
 ExtractReport extract(const ExtractSettings& settings) {
   const auto start = std::chrono::steady_clock::now();

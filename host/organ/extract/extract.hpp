@@ -3,40 +3,9 @@
 // be put together again byte for byte (docs/organs/organs.md, docs/files/organ-schemas.md).
 #pragma once
 
-#include "organ/manifest/manifest.hpp"
-#include <vindex/error.hpp>
-
-#include <array>
-#include <cstdint>
-#include <set>
-#include <stop_token>
-#include <string>
-#include <vector>
+#include "extract_settings.hpp"
 
 namespace vindex::organ {
-
-struct ExtractSettings {
-  std::string model;   ///< GGUF file, set or folder; a safetensors file or folder
-  std::string output;  ///< folder, new or empty
-  bool by_reference = false;
-  bool digests = false;  ///< by reference: read all bytes for their digests
-  std::string types;     ///< parse_classes(); empty: all
-  std::string layers;    ///< "0-3,7" (-1: outside of blocks); empty: all
-  std::string tool;      ///< program and version, for the manifest
-  std::int32_t threads = 0;
-  std::stop_token stop = {};
-};
-
-struct ExtractReport {
-  ClassCounts classes = {};
-  std::uint64_t tensors = 0;
-  std::uint64_t tensors_total = 0;  ///< of the model
-  std::uint64_t bytes = 0;          ///< of tensors, as stored
-  std::uint64_t cloned = 0;         ///< of these share their blocks with the source
-  double seconds = 0.0;
-  bool stopped = false;  ///< nothing was written
-  std::vector<Warning> warnings = {};
-};
 
 /// Nothing appears before all of it is on the device, the manifest last. Errors: UsageError
 /// E-ORGAN-TYPE, E-SELECTION; MissingInputError E-ORGAN-NONE where nothing is selected; FormatError

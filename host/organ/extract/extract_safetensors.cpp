@@ -1,12 +1,15 @@
 // Owns extracting from a safetensors model: which tensors a GGUF of one tensor can hold, and the
 // others by reference.
-#include "extraction.hpp"
-#include "organ_file.hpp"
+#include "extract_safetensors.hpp"
 
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
 #include "organ/graft/source_facts.hpp"
+#include "organ/source/tensor_pair.hpp"
+#include "organ/writing/organ_file.hpp"
+#include "organ/writing/write_organs.hpp"
 #include "write/safetensors_writer.hpp"
 #include <vindex/error.hpp>
 

@@ -1,13 +1,15 @@
 // Owns the steps of a graft: open, plan, check, compose or only report.
 #include "graft.hpp"
 
+#include "graft_checks.hpp"
 #include "source_facts.hpp"
 
 #include "core/files/output_target.hpp"
 #include "core/process/parallel.hpp"
-#include "organ/assemble/compose_folder.hpp"
-#include "organ/difference/tensor_pair.hpp"
-#include "organ/manifest/provenance.hpp"
+#include "organ/opening/open_gguf.hpp"
+#include "organ/source/tensor_pair.hpp"
+#include "organ/writing/compose_folder.hpp"
+#include "organ/writing/provenance.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

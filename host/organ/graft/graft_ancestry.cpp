@@ -1,5 +1,5 @@
 // Owns the judgement of what the cosines of two models' matrices say of their descent.
-#include "graft.hpp"
+#include "graft_ancestry.hpp"
 
 #include <vindex/error.hpp>
 

@@ -1,5 +1,6 @@
 // Owns the checks, one function for each question.
-#include "graft.hpp"
+#include "graft_checks.hpp"
+
 #include "graft_rules.hpp"
 
 #include "core/digest.hpp"
@@ -344,20 +345,9 @@ class Checker {
 
 }  // namespace
 
-std::string_view level_name(Level level) {
-  constexpr std::string_view kNames[] = {"error", "warn", "note"};
-  return kNames[static_cast<std::size_t>(level)];
-}
-
 std::vector<GraftFinding> check_graft(const ModelFacts& host, const ModelFacts& donor,
                                       const GraftPlan& plan) {
   return Checker(host, donor, plan).run();
-}
-
-bool is_refused(std::span<const GraftFinding> findings, bool force) {
-  return std::any_of(findings.begin(), findings.end(), [force](const GraftFinding& finding) {
-    return finding.level == Level::kError && !(force && finding.can_be_forced);
-  });
 }
 
 }  // namespace vindex::organ

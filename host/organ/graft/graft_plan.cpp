@@ -1,8 +1,8 @@
 // Owns parsing a wish and choosing tensors, each with its refusal.
-#include "graft.hpp"
+#include "graft_plan.hpp"
 
 #include "model/selection/selection.hpp"
-#include "organ/difference/tensor_pair.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 // Owns the report of a graft, for readers and for programs: findings, what is taken, what is not.
-#include "graft.hpp"
+#include "graft_report.hpp"
 
 #include "core/json/json_document.hpp"
 #include "core/text/size_text.hpp"
 #include "core/text/text_table.hpp"
-#include "organ/difference/tensor_pair.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

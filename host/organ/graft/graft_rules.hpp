@@ -1,7 +1,7 @@
 // Owns the table of the keys that decide whether a donor's weights can work in a host's graph.
 #pragma once
 
-#include "graft.hpp"
+#include "graft_finding.hpp"
 
 #include <string_view>
 

@@ -47,16 +47,4 @@ ModelFacts facts_of(const GgufSource& model) {
   return facts;
 }
 
-PlacedTensor placed(const GgufSource& model, std::size_t index) {
-  const OrganTensor& tensor = model.tensors().at(index);
-  return {tensor, model.files().at(tensor.file).source.get()};
-}
-
-PlacedTensor placed(const input::ModelFiles& model, const input::StoredTensor& tensor) {
-  return {{{tensor.name, tensor.type, {tensor.shape.rbegin(), tensor.shape.rend()}},
-           tensor.offset,
-           tensor.bytes},
-          model.shards.at(static_cast<std::size_t>(tensor.shard)).source.get()};
-}
-
 }  // namespace vindex::organ

@@ -5,6 +5,8 @@
 #include "core/text/nearest_name.hpp"
 #include "input/stores/open_store.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace vindex::organ {

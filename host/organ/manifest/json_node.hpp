@@ -5,8 +5,6 @@
 #include "core/json/json.hpp"
 #include <vindex/error.hpp>
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,7 +29,7 @@ class JsonNode {
       : value_(value), place_(std::move(place)), document_(&document) {}
 
   [[noreturn]] void fail(const std::string& why) const {
-    throw FormatError(document_->error_id, document_->where, fmt::format("{}: {}", place_, why));
+    throw FormatError(document_->error_id, document_->where, place_ + ": " + why);
   }
   /// There, and not null.
   bool is_given() const { return value_ != nullptr && !value_->is_null(); }
@@ -62,7 +60,7 @@ class JsonNode {
     std::vector<JsonNode> nodes;
     nodes.reserve(array->size());
     for (std::size_t i = 0; i < array->size(); ++i) {
-      nodes.emplace_back(&(*array)[i], fmt::format("{}[{}]", place_, i), *document_);
+      nodes.emplace_back(&(*array)[i], place_ + "[" + std::to_string(i) + "]", *document_);
     }
     return nodes;
   }
@@ -71,9 +69,8 @@ class JsonNode {
     const auto* object = expected(value_ == nullptr ? nullptr : value_->as_object(), "an object");
     std::vector<std::pair<std::string, JsonNode>> nodes;
     for (const auto& [name, value] : *object) {
-      nodes.emplace_back(
-          name,
-          JsonNode(&value, place_.empty() ? name : fmt::format("{}.{}", place_, name), *document_));
+      nodes.emplace_back(name,
+                         JsonNode(&value, place_.empty() ? name : place_ + "." + name, *document_));
     }
     return nodes;
   }
@@ -85,7 +82,7 @@ class JsonNode {
   template <typename Value>
   const Value* expected(const Value* value, const char* what) const {
     if (value == nullptr) {
-      fail(fmt::format("expected {}", what));
+      fail("expected " + std::string(what));
     }
     return value;
   }

@@ -1,5 +1,5 @@
 // Owns keys as JSON entries and their encoding back, type by type.
-#include "manifest.hpp"
+#include "manifest_keys.hpp"
 
 #include "core/json/json_document.hpp"
 #include "core/text/text_parts.hpp"

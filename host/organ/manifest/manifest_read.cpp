@@ -1,6 +1,8 @@
 // Owns reading manifest.json: tensors, files and keys, with every path kept inside the folder.
+#include "manifest_read.hpp"
+
 #include "json_node.hpp"
-#include "manifest.hpp"
+#include "manifest_keys.hpp"
 
 #include "core/files/path_kind.hpp"
 #include "core/json/json_scanner.hpp"

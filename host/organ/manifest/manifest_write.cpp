@@ -1,5 +1,7 @@
 // Owns writing manifest.json: what stands in it plainly and what goes to a file beside it.
-#include "manifest.hpp"
+#include "manifest_write.hpp"
+
+#include "manifest_keys.hpp"
 
 #include "core/digest.hpp"
 #include "core/files/reading_bounds.hpp"
@@ -8,8 +10,8 @@
 #include "core/text/utf8.hpp"
 #include "gguf/values/encoded_value.hpp"
 #include "input/stores/open_store.hpp"
-#include "organ/difference/tensor_pair.hpp"
-#include "organ/extract/file_type.hpp"
+#include "organ/source/file_type.hpp"
+#include "organ/source/tensor_pair.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

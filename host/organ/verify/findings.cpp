@@ -1,9 +1,8 @@
-// Owns gathering findings by file, and looking up what a file holds.
-#include "lint_file.hpp"
+// Owns gathering findings by file.
+#include "findings.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace vindex::organ {
@@ -43,18 +42,6 @@ void Findings::finish_file() {
     }
   }
   counts_.clear();
-}
-
-const LintKey* LintFile::key(std::string_view name) const {
-  const auto found = std::find_if(keys.begin(), keys.end(),
-                                  [name](const LintKey& key) { return key.name == name; });
-  return found == keys.end() ? nullptr : &*found;
-}
-
-std::optional<std::uint64_t> LintFile::number(std::string_view name) const {
-  const LintKey* found = key(name);
-  return found != nullptr && gguf::is_integer(found->type) ? std::optional(found->bits)
-                                                           : std::nullopt;
 }
 
 }  // namespace vindex::organ

@@ -277,6 +277,18 @@ bool LintSink::counts(std::uint64_t tensors, std::uint64_t keys,
 
 }  // namespace
 
+const LintKey* LintFile::key(std::string_view name) const {
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [name](const LintKey& key) { return key.name == name; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+std::optional<std::uint64_t> LintFile::number(std::string_view name) const {
+  const LintKey* found = key(name);
+  return found != nullptr && gguf::is_integer(found->type) ? std::optional(found->bits)
+                                                           : std::nullopt;
+}
+
 std::string of_tensor(const gguf::WalkedTensor& tensor) {
   return fmt::format("tensor \"{}\"", excerpt(tensor.name));
 }

@@ -1,14 +1,13 @@
-// Owns what the rules of a verification share: a GGUF file that may break every rule, as far as a
-// walk came, and the findings.
+// Owns a GGUF file that may break every rule, as far as a walk came.
 #pragma once
+
+#include "findings.hpp"
 
 #include "core/files/byte_source.hpp"
 #include "decode/encoding/element_type.hpp"
 #include "gguf/walker.hpp"
-#include "organ/verify.hpp"
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,31 +15,6 @@
 #include <vector>
 
 namespace vindex::organ {
-
-/// Collects findings; of one rule and file the first twenty stand one by one, the rest is counted.
-class Findings {
- public:
-  explicit Findings(VerifyReport& report) : report_(report) {}
-  void set_file(std::string file);
-  void add(const char* id, VerifyLevel level, std::string where, std::string what,
-           std::string advice = {});
-  void error(const char* id, std::string where, std::string what, std::string advice = {}) {
-    add(id, VerifyLevel::kError, std::move(where), std::move(what), std::move(advice));
-  }
-  void warning(const char* id, std::string where, std::string what, std::string advice = {}) {
-    add(id, VerifyLevel::kWarning, std::move(where), std::move(what), std::move(advice));
-  }
-  void note(const char* id, std::string where, std::string what, std::string advice = {}) {
-    add(id, VerifyLevel::kNote, std::move(where), std::move(what), std::move(advice));
-  }
-  /// One line for each rule of which some are not listed.
-  void finish_file();
-
- private:
-  VerifyReport& report_;
-  std::string file_;
-  std::map<std::string, std::pair<VerifyLevel, std::uint64_t>> counts_;
-};
 
 /// A key as the walk met it.
 struct LintKey : gguf::WalkedKey {
@@ -74,14 +48,4 @@ struct LintFile {
 
 /// Walks through the file, judging keys and entries each by itself.
 void read_lint_file(LintFile& file, Findings& findings);
-/// Judges how the data lie.
-void lint_layout(const LintFile& file, Findings& findings);
-/// Judges files as a set, split keys and names. `set`: they were found by one name.
-void lint_set(const std::vector<LintFile>& files, Findings& findings);
-/// Judges keys and tensors as a model.
-void lint_model(const std::vector<LintFile>& files, Findings& findings);
-/// Decodes every tensor.
-void lint_values(const std::vector<LintFile>& files, const VerifySettings& settings,
-                 Findings& findings, VerifyReport& report);
-
 }  // namespace vindex::organ

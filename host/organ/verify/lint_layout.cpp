@@ -1,6 +1,6 @@
 // Owns the checks of where data lie: ggml wants every tensor at the padded sum of those before it
 // in the table.
-#include "lint_file.hpp"
+#include "lint_layout.hpp"
 
 #include "core/integers.hpp"
 #include <vindex/error.hpp>

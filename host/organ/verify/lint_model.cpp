@@ -1,10 +1,11 @@
 // Owns the checks of keys and tensors as a model: what a loader of the architecture asks for.
-#include "lint_file.hpp"
+#include "lint_model.hpp"
+
 #include "model_rules.hpp"
 
 #include "core/text/text_parts.hpp"
-#include "organ/extract/file_type.hpp"
-#include "organ/extract/organ_class.hpp"
+#include "organ/source/file_type.hpp"
+#include "organ/source/organ_class.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 // Owns the checks of the files of a set: split keys, names, and tensors over all of them.
-#include "lint_file.hpp"
+#include "lint_set.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "input/gguf/gguf_set.hpp"
 #include <vindex/error.hpp>
 

@@ -1,6 +1,6 @@
 // Owns the check of the values of tensors: what is not finite comes from a NaN or infinite weight,
 // or from the scale of a block that is (ggml_validate_row_data looks at the same).
-#include "lint_file.hpp"
+#include "lint_values.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
@@ -29,10 +29,8 @@ struct Bad {
   std::uint64_t first = 0;  ///< weight within the tensor
 };
 
-bool stop_wanted(const VerifySettings& settings) { return settings.stop.stop_requested(); }
-
 /// A tensor as one long row: blocks never cross rows, so its bytes are one run of blocks.
-Bad judge(const LintFile& file, const LintTensor& tensor, const VerifySettings& settings) {
+Bad judge(const LintFile& file, const LintTensor& tensor, const std::stop_token& stop) {
   const decode::ElementTypeRow& row = decode::element_type_row(*tensor.type);
   const decode::Encoding encoding = decode::plain_encoding(*tensor.type);
   const std::uint64_t weights = *checked_product(tensor.dimensions);
@@ -41,7 +39,7 @@ Bad judge(const LintFile& file, const LintTensor& tensor, const VerifySettings& 
   std::vector<std::byte> bytes;
   std::vector<float> values(static_cast<std::size_t>(std::min(step, weights)));
   Bad bad;
-  for (std::uint64_t done = 0; done < weights && !stop_wanted(settings); done += step) {
+  for (std::uint64_t done = 0; done < weights && !stop.stop_requested(); done += step) {
     const std::uint64_t now = std::min(step, weights - done);
     bytes.resize(static_cast<std::size_t>(*decode::stored_bytes(*tensor.type, now)));
     file.source->read(file.data_offset + tensor.offset + *decode::stored_bytes(*tensor.type, done),
@@ -83,8 +81,8 @@ void report_bad(const LintTensor& tensor, const Bad& bad, Findings& findings) {
 
 }  // namespace
 
-void lint_values(const std::vector<LintFile>& files, const VerifySettings& settings,
-                 Findings& findings, VerifyReport& report) {
+void lint_values(const std::vector<LintFile>& files, std::int32_t threads,
+                 const std::stop_token& stop, Findings& findings, VerifyReport& report) {
   for (const LintFile& file : files) {
     if (!file.complete) {
       continue;
@@ -99,10 +97,9 @@ void lint_values(const std::vector<LintFile>& files, const VerifySettings& setti
       }
     }
     std::vector<Bad> bad(tensors.size());
-    for_each_index(tensors.size(), thread_count(kChunkWeights * 8, settings.threads),
-                   [&](std::size_t /*worker*/, std::size_t i) {
-                     bad[i] = judge(file, *tensors[i], settings);
-                   });
+    for_each_index(
+        tensors.size(), thread_count(kChunkWeights * 8, threads),
+        [&](std::size_t /*worker*/, std::size_t i) { bad[i] = judge(file, *tensors[i], stop); });
     findings.set_file(file.path);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       report_bad(*tensors[i], bad[i], findings);

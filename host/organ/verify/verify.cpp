@@ -1,13 +1,18 @@
 // Owns the order of a verification: files into groups, rules of each file, of each group, of
 // values.
-#include "organ/verify.hpp"
+#include "verify.hpp"
 
 #include "lint_file.hpp"
+#include "lint_layout.hpp"
+#include "lint_model.hpp"
+#include "lint_set.hpp"
+#include "lint_values.hpp"
 
 #include "input/gguf/gguf_set.hpp"
 #include "input/model_folder.hpp"
 #include "input/stores/open_store.hpp"
 #include "organ/manifest/manifest.hpp"
+#include "organ/manifest/manifest_read.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -86,7 +91,7 @@ void verify_group(input::ModelStore& store, const FindingGroup& group,
     lint_model(files, findings);
   }
   if (settings.check_tensors) {
-    lint_values(files, settings, findings, report);
+    lint_values(files, settings.threads, settings.stop, findings, report);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
-#include "results/parts/output_path.hpp"
+#include "results/reading/table_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ void require_served(const Format& format, const std::string& path, results::File
     throw UsageError("E-EXPORT-KIND",
                      fmt::format("{} is a file of `vindex {}`, of which there is no {}; csv and "
                                  "json are of every kind",
-                                 printable(path), results::writing_verb(schema), format.name));
+                                 printable(path), results::writing_command(schema), format.name));
   }
 }
 
@@ -116,7 +116,7 @@ std::string export_file(const std::string& path, const std::string& format,
       require_free_target(target + "/" + file, replace);
     }
     ExportInput input(path, *table);
-    if (!input.reader.has_table(*table)) {
+    if (!results::has_table(input.reader.file(), *table)) {
       throw UsageError("E-EXPORT-TABLE",
                        printable(path) + " has no rows of the table " + table_text);
     }

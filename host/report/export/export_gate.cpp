@@ -100,7 +100,7 @@ void export_gate_vectors(ExportInput& input, const std::string& folder) {
     std::vector<double> var64;
     const std::uint64_t start = offset;
     for (const auto& [expert, row] : members) {
-      const SingularVectors vectors = input.reader.read_vectors(row->bulk.row);
+      const SingularVectors vectors = input.reader.spectra().read_vectors(row->bulk.row);
       const std::span<const std::byte> bytes = std::as_bytes(std::span(vectors.right));
       file.write(offset, bytes);
       offset += bytes.size();

@@ -11,8 +11,7 @@
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
 #include "report/text/text_sink.hpp"
-#include "results/parts/output_path.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -53,7 +52,7 @@ Json phase3_document(const results::ShownCells& routing) {
   out["schema"] = "vindex-phase3/1";
   out["model"] = routing.model;
   out["measured_from"] = {{"file", printable(routing.path)},
-                          {"verb", results::writing_verb(routing.schema)},
+                          {"verb", results::writing_command(routing.schema)},
                           {"input", routing.model}};
   out["state"] = routing.state;
   out["settings"] = attributes_of(routing);
@@ -114,7 +113,7 @@ void add_source(const std::string& path, results::FileSchema schema, PhaseSource
     throw UsageError(
         "E-EXPORT-TWICE",
         fmt::format("{} is a second file of `vindex {}`; the first is {}", printable(path),
-                    results::writing_verb(schema), printable(place->path)));
+                    results::writing_command(schema), printable(place->path)));
   }
   place = published_cells(path, schema);
 }
@@ -125,7 +124,7 @@ void export_phase_json(ExportInput& input, const std::string& path, const PhaseI
                        const std::string& folder, bool replace) {
   PhaseSources sources;
   std::map<std::string, std::string> paths = {
-      {results::writing_verb(input.reader.schema().id), path}};
+      {results::writing_command(input.reader.schema().id), path}};
   if (input.reader.schema().id == results::FileSchema::kResults) {
     sources.spectra = &input;
     sources.description = input.reader.description();
@@ -138,7 +137,7 @@ void export_phase_json(ExportInput& input, const std::string& path, const PhaseI
         std::pair(others.routing, results::FileSchema::kRouting)}) {
     if (!other.empty()) {
       add_source(other, schema, sources);
-      paths.emplace(results::writing_verb(schema), other);
+      paths.emplace(results::writing_command(schema), other);
     }
   }
   const Layers layers = sources.spectra == nullptr ? Layers() : by_layer(input.rows);

@@ -5,7 +5,7 @@
 #include "export_formats.hpp"
 
 #include "core/json/json_document.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
 #include "statistics/null/finite_sample.hpp"
 
 #include <map>

@@ -30,7 +30,7 @@ Json spread(const std::vector<double>& values) {
 
 Json source_of(const results::ShownCells& shown) {
   return {{"file", printable(shown.path)},
-          {"verb", results::writing_verb(shown.schema)},
+          {"verb", results::writing_command(shown.schema)},
           {"input", shown.model}};
 }
 

@@ -4,6 +4,8 @@
 
 #include "report/text/text_sink.hpp"
 #include "results/reading/query.hpp"
+#include "results/schema/present_arrays.hpp"
+#include "results/schema/table_columns.hpp"
 
 #include <fmt/format.h>
 
@@ -62,7 +64,7 @@ std::string array_text(ExportInput& input, const results::StoredRow& row,
                        const results::PresentArray& array) {
   const results::ArrayCell cell = row.status == MatrixStatus::kSkipped
                                       ? results::ArrayCell()
-                                      : input.reader.read_array(row.bulk.row, array.number);
+                                      : input.reader.arrays().read(row.bulk.row, array.number);
   return cell.empty()            ? "null"
          : array.column->float32 ? nested_text(cell.floats, array.shape)
                                  : nested_text(cell.doubles, array.shape);
@@ -118,7 +120,7 @@ void export_json(ExportInput& input, const std::string& target) {
       sink.write(fmt::format(R"("model_b":{},)", json_string(description.other_model)));
     }
     sink.write(fmt::format(R"("kind":{},"backend":{},)",
-                           json_string(results::writing_verb(description.schema)),
+                           json_string(results::writing_command(description.schema)),
                            json_string(description.backend)));
     for (const auto& [name, values] : description.scales) {
       sink.write(fmt::format(

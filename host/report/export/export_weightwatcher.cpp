@@ -31,7 +31,7 @@ std::vector<double> eigenvalues_of(ExportInput& input, const results::StoredRow&
   if (row.status == MatrixStatus::kMeasured && row.sigma_count > 0 &&
       row.sigma_count == row.shorter()) {
     values.resize(static_cast<std::size_t>(row.sigma_count));
-    input.reader.read_sigma(row.bulk.row, values);
+    input.reader.spectra().read_sigma(row.bulk.row, values);
     std::reverse(values.begin(), values.end());
     for (double& value : values) {
       value *= value;

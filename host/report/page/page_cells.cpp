@@ -4,9 +4,10 @@
 #include "page_sections.hpp"
 #include "page_values.hpp"
 
-#include "results/parts/run_store.hpp"
-#include "results/tables/bulk_source.hpp"
-#include "results/tables/table_writer.hpp"
+#include "results/reading/source_pool.hpp"
+#include "results/schema/present_arrays.hpp"
+#include "results/schema/side_table.hpp"
+#include "results/schema/table_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -108,7 +109,7 @@ std::vector<double> array_of(results::ResultsReader& reader, const results::Stor
   const auto wanted = static_cast<std::size_t>(array.elements());
   std::vector<double> values;
   if (row.status != MatrixStatus::kSkipped) {
-    const results::ArrayCell cell = reader.read_array(row.bulk.row, array.number);
+    const results::ArrayCell cell = reader.arrays().read(row.bulk.row, array.number);
     values.assign(cell.floats.begin(), cell.floats.end());
     values.insert(values.end(), cell.doubles.begin(), cell.doubles.end());
   }

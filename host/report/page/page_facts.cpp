@@ -2,7 +2,6 @@
 #include "page_sections.hpp"
 
 #include "core/text/secrets.hpp"
-#include "results/parts/run_store.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -37,7 +36,7 @@ Json page_facts(const std::string& path, const results::ResultsReader& reader) {
                                          : std::string();
   };
   Json facts = {
-      {"kind", results::writing_verb(reader.header().schema)},
+      {"kind", results::writing_command(reader.header().schema)},
       {"path", printable(path)},
       {"label", printable(std::filesystem::path(path).stem().string())},
       {"schema", std::string(reader.schema().name) + " " + reader.header().schema_version},

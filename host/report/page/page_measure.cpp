@@ -7,6 +7,8 @@
 #include "model/records.hpp"
 #include "report/text/shown_spectra.hpp"
 #include "results/reading/query.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/schema/table_columns.hpp"
 #include "statistics/null/finite_sample.hpp"
 
 #include <algorithm>
@@ -155,8 +157,9 @@ Json identities_of(const PageRows& rows, const std::vector<double>& shapes) {
 Json left_out(const results::ResultsReader& reader) {
   Json out = Json::array();
   for (const model::ResultTable table : results::kTables) {
-    if (results::is_derived(table) && reader.has_table(table)) {
-      out.push_back({{"table", model::table_name(table)}, {"rows", reader.row_count(table)}});
+    if (results::is_derived(table) && results::has_table(reader.file(), table)) {
+      out.push_back({{"table", model::table_name(table)},
+                     {"rows", results::row_count(reader.file(), reader.schema(), table)}});
     }
   }
   return out;

@@ -134,7 +134,7 @@ Json page_spectra(PageFile& file, std::span<const Shape> shapes,
   std::vector<Thinned> by_group;
   results::SpectraPlace place;
   results::SpectraBlock block;
-  while (file.reader.read_spectra(place, block)) {
+  while (file.reader.spectra().read_block(place, block)) {
     by_group.resize(std::max(by_group.size(), block.group + 1));
     Thinned& thinned = by_group[block.group];
     if (thinned.ranks.empty()) {

@@ -4,7 +4,7 @@
 
 #include "page_sections.hpp"
 
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <cstdint>
 #include <span>

@@ -10,6 +10,7 @@
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
 #include "report/text/text_sink.hpp"
+#include "results/reading/table_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -147,7 +148,7 @@ WrittenPage write_page(std::span<const std::string> paths, const std::string& ta
       throw UsageError("E-REPORT-PART",
                        printable(path) + " is a part of a run; merge it first (vindex merge)");
     }
-    written.rows += reader.row_count(model::ResultTable::kMatrix);
+    written.rows += results::row_count(reader.file(), reader.schema(), model::ResultTable::kMatrix);
   }
   std::string data;
   std::string title;

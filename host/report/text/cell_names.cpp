@@ -2,7 +2,7 @@
 #include "cell_names.hpp"
 
 #include "core/text/nearest_name.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::vector<NamedCell> named_cells(const results::ShownCells& shown) {
   const results::CellTable& table = *results::schema_of(shown.schema).cells;
   std::size_t place = 0;
   for (const results::CellColumn& cell : table.cells) {
-    const std::size_t count = results::cell_count(cell, shown.chosen);
+    const std::size_t count = results::cell_count(cell, shown.scale_length);
     if (count == 1 && results::is_present(cell, shown.optional_columns)) {
       cells.push_back({std::string(cell.name), place, cell.integer});
     }

@@ -6,7 +6,7 @@
 
 #include "core/text/short_names.hpp"
 #include "core/text/text_table.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

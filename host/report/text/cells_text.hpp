@@ -3,7 +3,7 @@
 // noise gives, as text and as JSON.
 #pragma once
 
-#include "results/reading/shown_cells.hpp"
+#include "results/runs/shown_cells.hpp"
 
 #include <cstddef>
 #include <string>

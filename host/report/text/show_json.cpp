@@ -4,7 +4,7 @@
 #include "shown_spectra.hpp"
 
 #include "core/json/json_document.hpp"
-#include "results/tables/schema.hpp"
+#include "results/schema/schema.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -179,7 +179,8 @@ Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
   }
   auto next = row.cells.begin();
   for (const results::CellColumn& cell : table.cells) {
-    const auto end = next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.chosen));
+    const auto end =
+        next + static_cast<std::ptrdiff_t>(results::cell_count(cell, shown.scale_length));
     if (results::is_present(cell, shown.optional_columns) && next != end) {
       out[std::string(cell.name)] = !cell.scale.empty() ? Json(std::vector<double>(next, end))
                                     : cell.integer && !std::isnan(*next)
@@ -201,10 +202,11 @@ Json row_json(const results::ShownCells& shown, const results::ShownRow& row) {
 }  // namespace
 
 std::string cells_json(const results::ShownCells& shown, const TopRows& top) {
-  Json out = {{"schema", fmt::format("vindex-{}-summary/1", results::writing_verb(shown.schema))},
-              {"file", printable(shown.path)},
-              {"state", shown.state},
-              {"model", shown.model}};
+  Json out = {
+      {"schema", fmt::format("vindex-{}-summary/1", results::writing_command(shown.schema))},
+      {"file", printable(shown.path)},
+      {"state", shown.state},
+      {"model", shown.model}};
   if (!shown.other_model.empty()) {
     out["model_b"] = shown.other_model;
   }

@@ -3,7 +3,7 @@
 
 #include "shown_spectra.hpp"
 
-#include "results/tables/value_columns.hpp"
+#include "results/reading/value_columns.hpp"
 
 #include <cstddef>
 #include <cstdint>

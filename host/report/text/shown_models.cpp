@@ -1,7 +1,7 @@
 // Owns gathering roles over layers and files, and tables that fit.
 #include "shown_models.hpp"
 
-#include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/json/json_document.hpp"
 #include "core/text/text_table.hpp"
 #include "statistics/samples/quantile.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/selection/selection.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 #include "statistics/layers/layer_statistics.hpp"
 
 #include <cstddef>

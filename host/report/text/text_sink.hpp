@@ -1,7 +1,7 @@
 // Owns where an export goes: a file that appears whole, or standard output.
 #pragma once
 
-#include "core/files/output_target.hpp"
+#include "core/files/output_sink.hpp"
 
 #include <string>
 #include <string_view>

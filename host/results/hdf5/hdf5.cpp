@@ -1,243 +1,18 @@
-// Owns the writing half of the wrapper, and handles; hdf5_read.cpp has the reading half,
-// hdf5_attributes.cpp attributes.
+// Owns the writing half of the wrapper, digests included; hdf5_read.cpp has the reading half,
+// hdf5_attributes.cpp attributes, hdf5_text.cpp text.
 #include "hdf5.hpp"
 
-#include "hdf5_common.hpp"
-#include "storage.hpp"
+#include "library.hpp"
+#include "storage_driver.hpp"
+#include "text_digest.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <dlfcn.h>
-#include <limits>
 #include <memory>
-#include <new>
+#include <sstream>
 #include <utility>
 
 namespace vindex::results::h5 {
-
-std::string_view type_name(Type type) {
-  switch (type) {
-    case Type::kInt8:
-      return "int8";
-    case Type::kInt32:
-      return "int32";
-    case Type::kInt64:
-      return "int64";
-    case Type::kFloat16:
-      return "float16";
-    case Type::kBFloat16:
-      return "bfloat16";
-    case Type::kFloat32:
-      return "float32";
-    case Type::kFloat64:
-      return "float64";
-    case Type::kString:
-      return "string";
-  }
-  return "";
-}
-
-std::uint64_t type_bytes(Type type) {
-  switch (type) {
-    case Type::kInt8:
-      return 1;
-    case Type::kFloat16:
-    case Type::kBFloat16:
-      return 2;
-    case Type::kInt32:
-    case Type::kFloat32:
-      return 4;
-    case Type::kInt64:
-    case Type::kFloat64:
-      return 8;
-    case Type::kString:
-      break;
-  }
-  expects(false, "strings have no size of their own");
-  return 0;
-}
-
-std::recursive_mutex& LibraryLock::mutex() {
-  // Never destroyed: threads of a run that was stopped may outlive main().
-  static auto* const mutex = new std::recursive_mutex;
-  return *mutex;
-}
-
-namespace {
-
-struct MemoryErrors {
-  hid_t no_space, cannot_allocate;
-};
-
-/// The names are calls of the library, which forget what went wrong before: asked for early.
-const MemoryErrors& memory_errors() {
-  static const MemoryErrors errors = {H5E_NOSPACE, H5E_CANTALLOC};
-  return errors;
-}
-
-}  // namespace
-
-namespace {
-
-/// Whether there is memory for what the library asks for beside chunks.
-bool has_memory() {
-  constexpr std::size_t kBytes = 4U << 20U;
-  const std::unique_ptr<std::byte[]> room(new (std::nothrow) std::byte[kBytes]);
-  return room != nullptr;
-}
-
-}  // namespace
-
-void rethrow_cause() {
-  // Some calls of the library do not say that it was memory.
-  const bool was_refused = std::exchange(errno, 0) == ENOMEM;
-  rethrow_failed_transfer();
-  bool lacks_memory = was_refused;
-  H5Ewalk2(
-      H5E_DEFAULT, H5E_WALK_UPWARD,
-      [](unsigned /*depth*/, const H5E_error2_t* error, void* lacks) -> herr_t {
-        const MemoryErrors& memory = memory_errors();
-        *static_cast<bool*>(lacks) |=
-            error->min_num == memory.no_space || error->min_num == memory.cannot_allocate;
-        return 0;
-      },
-      &lacks_memory);
-  // The library says so of no bytes too, which a damaged file has it ask for.
-  if (was_refused || (lacks_memory && !has_memory())) {
-    throw Error(ExitCode::kInternal, "E-MEMORY", "out of memory in the HDF5 library");
-  }
-}
-
-void require_room_for_a_file() {
-  constexpr std::size_t kBytes = 1U << 20U;
-  const std::unique_ptr<std::byte[]> room(new std::byte[kBytes]);
-  std::fill_n(static_cast<volatile std::byte*>(room.get()), 1, std::byte{});  // it is asked for
-}
-
-namespace {
-
-/// Whether libhdf5 is part of the program or library that this is, so that nobody else uses it.
-bool is_own_library() {
-  Dl_info library = {};
-  Dl_info own = {};
-  return ::dladdr(reinterpret_cast<const void*>(&H5open), &library) != 0 &&
-         ::dladdr(reinterpret_cast<const void*>(&is_own_library), &own) != 0 &&
-         library.dli_fbase == own.dli_fbase;
-}
-
-}  // namespace
-
-void quiet() {
-  // Before any other call. Files are closed by who opened them; what else the library would do when
-  // the process ends is to free its memory piece by piece.
-  static const bool ends_at_once = is_own_library() && H5dont_atexit() >= 0;
-  (void)ends_at_once;
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  H5PLset_loading_state(0);
-  (void)memory_errors();
-}
-
-hid_t memory_type(Type type) {
-  switch (type) {
-    case Type::kInt8:
-      return H5T_NATIVE_INT8;
-    case Type::kInt32:
-      return H5T_NATIVE_INT32;
-    case Type::kInt64:
-      return H5T_NATIVE_INT64;
-    case Type::kFloat16:
-    case Type::kBFloat16:
-      return file_type(type);
-    case Type::kFloat32:
-      return H5T_NATIVE_FLOAT;
-    case Type::kFloat64:
-      return H5T_NATIVE_DOUBLE;
-    case Type::kString:
-      break;
-  }
-  expects(false, "strings have no plain memory type");
-  return -1;
-}
-
-namespace {
-
-/// A sign, `exponent_bits` and the rest; one for the whole process, the library closes it.
-hid_t float_of_16_bits(std::size_t exponent_bits) {
-  constexpr std::size_t kBits = 16;
-  const std::size_t rest = kBits - 1 - exponent_bits;
-  const hid_t made = written(H5Tcopy(H5T_IEEE_F32LE), "a type");
-  written(H5Tset_fields(made, kBits - 1, rest, exponent_bits, 0, rest), "a type");
-  written(H5Tset_size(made, kBits / 8), "a type");
-  written(H5Tset_ebias(made, (std::size_t{1} << (exponent_bits - 1)) - 1), "a type");
-  return made;
-}
-
-}  // namespace
-
-hid_t file_type(Type type) {
-  switch (type) {
-    case Type::kInt8:
-      return H5T_STD_I8LE;
-    case Type::kInt32:
-      return H5T_STD_I32LE;
-    case Type::kInt64:
-      return H5T_STD_I64LE;
-    case Type::kFloat16: {
-      static const hid_t half = float_of_16_bits(5);
-      return half;
-    }
-    case Type::kBFloat16: {
-      static const hid_t upper_half = float_of_16_bits(8);
-      return upper_half;
-    }
-    case Type::kFloat32:
-      return H5T_IEEE_F32LE;
-    case Type::kFloat64:
-      return H5T_IEEE_F64LE;
-    case Type::kString:
-      break;
-  }
-  // One for the whole process: the library closes it.
-  static const hid_t text = [] {
-    const hid_t made = written(H5Tcopy(H5T_C_S1), "a type");
-    written(H5Tset_size(made, H5T_VARIABLE), "a type");
-    written(H5Tset_cset(made, H5T_CSET_UTF8), "a type");
-    return made;
-  }();
-  return text;
-}
-
-Handle::~Handle() {
-  if (id_ < 0) {
-    return;
-  }
-  switch (H5Iget_type(id_)) {
-    case H5I_FILE:
-      H5Fclose(id_);
-      break;
-    case H5I_GROUP:
-      H5Gclose(id_);
-      break;
-    case H5I_DATATYPE:
-      H5Tclose(id_);
-      break;
-    case H5I_DATASPACE:
-      H5Sclose(id_);
-      break;
-    case H5I_DATASET:
-      H5Dclose(id_);
-      break;
-    case H5I_ATTR:
-      H5Aclose(id_);
-      break;
-    case H5I_GENPROP_LST:
-      H5Pclose(id_);
-      break;
-    default:
-      break;
-  }
-}
 
 namespace {
 
@@ -267,30 +42,6 @@ Handle string_transfer() {
 }
 
 }  // namespace
-
-Handle space_of(const Shape& shape) {
-  std::vector<hsize_t> sizes(shape.begin(), shape.end());
-  return Handle(written(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-                        "a data space"));
-}
-
-Handle scalar_space() { return Handle(written(H5Screate(H5S_SCALAR), "a data space")); }
-
-void Dataset::write_packed(std::uint64_t first, std::span<const std::byte> packed) {
-  const LibraryLock lock;
-  std::vector<hsize_t> offset(shape_.size(), 0);
-  offset.at(0) = first;
-  constexpr std::uint32_t kEveryFilterApplied = 0;
-  written(H5Dwrite_chunk(handle_.id(), H5P_DEFAULT, kEveryFilterApplied, offset.data(),
-                         packed.size(), packed.data()),
-          where_);
-}
-
-void Dataset::note_values(std::span<const std::byte> values) {
-  if (written_ && written_->values) {
-    written_->values->add(values);
-  }
-}
 
 File File::create(Storage& storage, std::string label, Digests digests) {
   const LibraryLock lock;
@@ -393,6 +144,92 @@ Dataset File::make_dataset(const std::string& path, Type type, const Shape& shap
     }
   }
   return dataset;
+}
+
+namespace {
+
+/// Stands among the names of attributes for the paths of the scales.
+constexpr const char* kScales = "DIMENSION_LIST";
+/// To which CF lets every program append.
+constexpr const char* kHistory = "history";
+
+}  // namespace
+
+std::shared_ptr<WrittenObject> File::written_object(const std::string& path) {
+  std::shared_ptr<WrittenObject>& object = written_[path];
+  if (!object) {
+    object = std::make_shared<WrittenObject>();
+  }
+  return object;
+}
+
+void File::write_digests() {
+  for (const auto& [path, object] : written_) {
+    const bool has_values = object->values.has_value();
+    expects(!has_values || object->values->bytes() == object->value_bytes,
+            "every row of a dataset written");
+    TextDigest digest;
+    std::string names;
+    const auto add = [&](const std::string& name, const std::string& text) {
+      digest.add(name);
+      digest.add(text);
+      names += " " + name;
+    };
+    for (const auto& [name, text] : object->texts) {
+      if (name != kTextDigest && (path != "/" || name != kHistory)) {
+        add(name, text);
+      }
+    }
+    if (!object->scales.empty()) {
+      add(kScales, object->scales);
+    }
+    const Handle at = object_at(handle_.id(), path);
+    if (has_values) {
+      write_text_attribute(at.id(), path, kTextDigest, object->values->finish());
+    }
+    if (!names.empty()) {
+      write_text_attribute(at.id(), path, kAttributesDigest, digest.finish() + names);
+    }
+  }
+  written_.clear();
+}
+
+/// The paths of the scales of the dataset at `path`, one for each dimension.
+std::string File::scales_of(const std::string& path) const {
+  const Dataset dataset = open_dataset(path);
+  std::string names;
+  for (const std::vector<std::uint64_t>& references : scale_references(dataset)) {
+    for (const std::uint64_t& reference : references) {
+      const auto length =
+          was_read(H5Rget_name(handle_.id(), H5R_OBJECT, &reference, nullptr, 0), label_, path);
+      std::string name(static_cast<std::size_t>(length), '\0');
+      was_read(H5Rget_name(handle_.id(), H5R_OBJECT, &reference, name.data(), name.size() + 1),
+               label_, path);
+      names += (names.empty() ? "" : " ") + name;
+    }
+  }
+  return names;
+}
+
+void File::check_attributes(const std::string& path) const {
+  const LibraryLock lock;
+  if (!has_attribute(path, kAttributesDigest)) {
+    return;
+  }
+  std::istringstream words(text_attribute(path, kAttributesDigest));
+  std::string wanted, name;
+  words >> wanted;
+  TextDigest digest;
+  while (words >> name) {
+    digest.add(name);
+    digest.add(name == kScales             ? scales_of(path)
+               : has_attribute(path, name) ? text_attribute(path, name)
+                                           : std::string());
+  }
+  if (digest.finish() != wanted) {
+    throw FormatError("E-RESULTS-DATA", printable(label_ + " attributes of " + path),
+                      kOtherThanDigest);
+  }
 }
 
 }  // namespace vindex::results::h5

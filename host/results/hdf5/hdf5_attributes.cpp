@@ -1,8 +1,7 @@
 // Owns attributes of HDF5 files, written and read, the dimension scales that some of them make, and
 // the lists of who uses a scale.
 #include "hdf5.hpp"
-#include "hdf5_common.hpp"
-#include "storage.hpp"
+#include "library.hpp"
 
 #include <vindex/error.hpp>
 
@@ -19,13 +18,6 @@ namespace vindex::results::h5 {
 
 namespace {
 
-void write_attribute(hid_t object, const std::string& where, const std::string& name, hid_t stored,
-                     hid_t memory, const Handle& space, const void* data) {
-  const Handle attribute(written(
-      H5Acreate2(object, name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), where));
-  written(H5Awrite(attribute.id(), memory, data), where);
-}
-
 std::uint64_t reference_to(hid_t object, const std::string& path, const std::string& where) {
   hobj_ref_t reference = 0;
   written(H5Rcreate(&reference, object, path.c_str(), H5R_OBJECT, -1), where);
@@ -33,17 +25,6 @@ std::uint64_t reference_to(hid_t object, const std::string& path, const std::str
 }
 
 }  // namespace
-
-Handle object_at(hid_t file, const std::string& path) {
-  return Handle(written(H5Oopen(file, path.c_str(), H5P_DEFAULT), path));
-}
-
-void write_text_attribute(hid_t object, const std::string& where, const std::string& name,
-                          const std::string& value) {
-  const hid_t text = file_type(Type::kString);
-  const char* pointer = value.c_str();
-  write_attribute(object, where, name, text, text, scalar_space(), &pointer);
-}
 
 void File::set_attribute(const std::string& path, const std::string& name,
                          const std::string& value) {
@@ -71,28 +52,6 @@ void File::set_attribute(const std::string& path, const std::string& name,
   const LibraryLock lock;
   write_attribute(object_at(handle_.id(), path).id(), path, name, H5T_STD_I8LE, H5T_NATIVE_INT8,
                   space_of({values.size()}), values.data());
-}
-
-void Dataset::set_attribute(const std::string& name, const std::string& value) {
-  const LibraryLock lock;
-  write_text_attribute(id(), where_, name, value);
-  if (written_) {
-    written_->texts[name] = value;
-  }
-}
-
-void Dataset::set_fill_value(std::int32_t value) {
-  const LibraryLock lock;
-  expects(type_ == Type::kInt8 || type_ == Type::kInt32, "a fill value of a small integer");
-  const auto small = static_cast<std::int8_t>(value);
-  const bool is_small = type_ == Type::kInt8;
-  write_attribute(id(), where_, "_FillValue", file_type(type_), memory_type(type_), space_of({1}),
-                  is_small ? static_cast<const void*>(&small) : &value);
-}
-
-void Dataset::make_scale(const std::string& name) {
-  const LibraryLock lock;
-  written(H5DSset_scale(id(), name.c_str()), where_);
 }
 
 void File::attach_scales(const Dataset& dataset, std::span<const std::string> scales) {
@@ -176,21 +135,6 @@ std::string File::text_attribute(const std::string& path, const std::string& nam
   const std::string where = path + " attribute " + name;
   const Handle attribute = open_attribute(path, name, where);
   return read_text_attribute(attribute.id(), label_, where);
-}
-
-std::string read_text_attribute(std::int64_t attribute, const std::string& label,
-                                const std::string& where) {
-  const Handle stored(was_read(H5Aget_type(attribute), label, where));
-  const Handle space(was_read(H5Aget_space(attribute), label, where));
-  if (H5Tget_class(stored.id()) != H5T_STRING || H5Tis_variable_str(stored.id()) <= 0 ||
-      H5Sget_simple_extent_npoints(space.id()) != 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(label), printable(where) + " is not a string");
-  }
-  char* pointer = nullptr;
-  was_read(H5Aread(attribute, file_type(Type::kString), &pointer), label, where);
-  std::string value = pointer == nullptr ? "" : pointer;
-  H5free_memory(pointer);
-  return value;
 }
 
 std::int64_t File::integer_attribute(const std::string& path, const std::string& name) const {

@@ -1,7 +1,7 @@
 // Owns the reading half of the HDF5 wrapper: what is refused before libhdf5 sees it, datasets.
 #include "hdf5.hpp"
-#include "hdf5_common.hpp"
-#include "storage.hpp"
+#include "library.hpp"
+#include "storage_driver.hpp"
 
 #include "core/integers.hpp"
 
@@ -193,14 +193,6 @@ std::optional<std::uint64_t> chunk_elements(hid_t create, const Shape& shape) {
 
 /// Bytes that a dataset takes in its file. The library says 0 for an error too, as of a read that
 /// fails.
-std::uint64_t storage_size(hid_t dataset) {
-  const std::uint64_t bytes = H5Dget_storage_size(dataset);
-  if (bytes == 0) {
-    rethrow_failed_transfer();
-  }
-  return bytes;
-}
-
 /// Whether `elements` (and a chunk, if there are some) may come out of what is stored: deflate
 /// makes at most 1032 bytes of one (zlib's technical details). Chunks that were never written take
 /// no room, so a file of some kilobytes can claim any number of them.
@@ -215,20 +207,6 @@ bool can_hold(hid_t dataset, std::uint64_t elements, std::uint64_t chunk, std::s
 }
 
 }  // namespace
-
-/// The same open dataset: the library counts who uses it.
-Dataset Dataset::again() const {
-  Dataset same;
-  written(H5Iinc_ref(id()), where_);
-  same.handle_ = Handle(id());
-  same.where_ = where_;
-  same.shape_ = shape_;
-  same.type_ = type_;
-  same.row_elements_ = row_elements_;
-  same.contiguous_ = contiguous_;
-  same.values_ = values_;
-  return same;
-}
 
 Dataset File::open_dataset(const std::string& path) const {
   constexpr std::size_t kMaxKept = 256;
@@ -286,109 +264,6 @@ Dataset File::open_anew(const std::string& path, bool& is_small) const {
     dataset.row_elements_ *= dataset.shape_[i];
   }
   return dataset;
-}
-
-std::uint64_t Dataset::side(std::size_t dimension) const {
-  if (dimension >= shape_.size()) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(where_),
-                      std::to_string(shape_.size()) + " dimensions, which are too few");
-  }
-  return shape_[dimension];
-}
-
-void Dataset::read_bytes(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) const {
-  transfer(false, type_, first, count, out.data(), elements_of(out.size()));
-}
-
-void Dataset::write_bytes(std::uint64_t first, std::uint64_t count,
-                          std::span<const std::byte> bytes) {
-  transfer(true, type_, first, count, const_cast<std::byte*>(bytes.data()),
-           elements_of(bytes.size()));
-}
-
-/// Of bytes that are no whole number of elements more than any dataset has.
-std::size_t Dataset::elements_of(std::size_t bytes) const {
-  const std::uint64_t each = type_bytes(type_);
-  return bytes % each == 0 ? bytes / each : std::numeric_limits<std::size_t>::max();
-}
-
-std::optional<std::uint64_t> Dataset::place() const {
-  const LibraryLock lock;
-  const Handle create(was_read(H5Dget_create_plist(id()), where_, ""));
-  const Handle type(was_read(H5Dget_type(id()), where_, ""));
-  if (H5Pget_layout(create.id()) != H5D_CONTIGUOUS || H5Pget_nfilters(create.id()) != 0 ||
-      H5Tequal(type.id(), file_type(type_)) <= 0) {
-    return std::nullopt;
-  }
-  const haddr_t place = H5Dget_offset(id());
-  return place == HADDR_UNDEF ? std::nullopt : std::optional<std::uint64_t>(place);
-}
-
-std::uint64_t Dataset::stored_bytes() const {
-  const LibraryLock lock;
-  return storage_size(id());
-}
-
-namespace {
-
-/// Rows of a dataset in its file and in memory.
-struct Selection {
-  Handle file, memory;
-  Selection(const Dataset& dataset, std::uint64_t first, std::uint64_t count) {
-    std::vector<hsize_t> start(dataset.shape().size(), 0);
-    std::vector<hsize_t> size(dataset.shape().begin(), dataset.shape().end());
-    start[0] = first;
-    size[0] = count;
-    file = Handle(was_read(H5Dget_space(dataset.id()), dataset.where(), ""));
-    was_read(
-        H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr),
-        dataset.where(), "");
-    memory = Handle(was_read(H5Screate_simple(static_cast<int>(size.size()), size.data(), nullptr),
-                             dataset.where(), ""));
-  }
-};
-
-}  // namespace
-
-void Dataset::transfer(bool write, Type type, std::uint64_t first, std::uint64_t count, void* data,
-                       std::size_t elements) const {
-  const LibraryLock lock;
-  if (type != type_) {
-    throw FormatError(
-        "E-RESULTS-SCHEMA", printable(where_),
-        std::string(type_name(type_)) + " where " + std::string(type_name(type)) + " belongs");
-  }
-  const bool is_inside = !shape_.empty() && first <= shape_[0] && count <= shape_[0] - first &&
-                         elements == count * row_elements_;
-  expects(is_inside || !write, "a transfer outside a dataset");
-  if (!is_inside) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(where_), "another shape than belongs here");
-  }
-  if (elements == 0) {
-    return;
-  }
-  const std::size_t bytes = elements * type_bytes(type);
-  if (!write) {
-    read_checked(first, count, {static_cast<std::byte*>(data), bytes});
-    return;
-  }
-  const Selection rows(*this, first, count);
-  written(H5Dwrite(id(), memory_type(type), rows.memory.id(), rows.file.id(), H5P_DEFAULT, data),
-          where_);
-  if (written_ && written_->values) {
-    expects(written_->values->bytes() == first * row_elements_ * type_bytes(type),
-            "rows that are written in order");
-    written_->values->add({static_cast<const std::byte*>(data), bytes});
-  }
-}
-
-void Dataset::read_rows(std::uint64_t first, std::uint64_t count, void* data) const {
-  const Selection rows(*this, first, count);
-  if (H5Dread(id(), memory_type(type_), rows.memory.id(), rows.file.id(), H5P_DEFAULT, data) < 0) {
-    rethrow_cause();
-    throw FormatError("E-RESULTS-DATA", printable(where_),
-                      "cannot be read: a checksum is wrong or the file is damaged");
-  }
 }
 
 }  // namespace vindex::results::h5

@@ -1,7 +1,7 @@
 // Owns the text in HDF5 files: lists of strings, and the digests that stand beside them.
 #include "hdf5.hpp"
-#include "hdf5_common.hpp"
 #include "heap_strings.hpp"
+#include "library.hpp"
 #include "text_digest.hpp"
 
 #include <optional>

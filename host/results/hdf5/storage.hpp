@@ -1,4 +1,5 @@
-// Owns the bytes under an HDF5 file: memory or a descriptor, behind a driver of our own. libhdf5
+// Owns the bytes under an HDF5 file: memory or a descriptor, behind a driver of our own
+// (storage_driver.hpp). libhdf5
 // may crash when a write fails under it (a full disk shows only when chunks are flushed on close),
 // so a failed write is remembered here, the library sees success, and the caller asks
 // for the failure afterwards. No file locks, no environment variables, no paths reach the library.
@@ -76,16 +77,5 @@ class FileStorage final : public Storage {
   /// What could not be written: the library may read it back before the caller stops it.
   std::map<std::uint64_t, std::vector<std::byte>> unwritten_;
 };
-
-/// The HDF5 driver (an hid_t) whose driver info is a `Storage*`; registered once per process.
-std::int64_t storage_driver();
-
-/// Throws, once, the error of a transfer that failed under the library on this thread since the
-/// last file was opened: what Storage::rethrow_failure() throws, or std::bad_alloc where there was
-/// no memory for it. Nothing where none failed.
-void rethrow_failed_transfer();
-
-/// What happened before is of another file.
-void forget_failed_transfer() noexcept;
 
 }  // namespace vindex::results

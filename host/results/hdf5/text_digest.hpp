@@ -12,7 +12,7 @@
 namespace vindex::results {
 
 /// Of a list of text: as above. Of numbers: value_digest.hpp. Of an object's attributes: the names
-/// and texts of those that stand behind the digest (hdf5_digests.cpp).
+/// and texts of those that stand behind the digest (hdf5.cpp).
 inline constexpr const char* kTextDigest = "sha256";
 inline constexpr const char* kAttributesDigest = "attributes_sha256";
 

@@ -1,16 +1,16 @@
 // Owns writing and parsing a heartbeat line by line.
 #include "heartbeat.hpp"
 
-#include "core/files/atomic_file.hpp"
+#include "core/files/process_name.hpp"
 #include "core/files/small_file.hpp"
-#include "core/process/process_name.hpp"
+#include "core/files/temporary_files.hpp"
+#include "core/text/text_parts.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
@@ -35,14 +35,6 @@ std::string_view take_word(std::string_view& line) {
   const std::string_view word = line.substr(0, end);
   line.remove_prefix(std::min(end + 1, line.size()));
   return word;
-}
-
-template <typename T>
-std::optional<T> whole_number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional<T>(value)
-                                                                  : std::nullopt;
 }
 
 constexpr std::string_view kFailedRow = "failed-row";

@@ -13,9 +13,7 @@
 //                          a derived table failed-row/TABLE and mended-row/TABLE
 #pragma once
 
-#include "run_store.hpp"
-
-#include "results/tables/stored_row.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <cstdint>
 #include <ctime>
@@ -23,6 +21,30 @@
 #include <vector>
 
 namespace vindex::results {
+
+/// What a run reports of its own work while it goes on.
+struct RunProgress {
+  double elapsed_seconds = 0.0;
+  double rate_per_second = 0.0;  ///< matrices
+  double eta_seconds = -1.0;     ///< negative: not known yet
+  /// Arithmetic per second lately, in a unit that all workers of a run share: what they are
+  /// compared by, since their matrices differ. 0: not known yet.
+  double pace = 0.0;
+  std::int64_t own_total = -1;  ///< rows of this worker's share; negative: it claims them
+  std::int64_t own_done = 0;    ///< of them, failed ones among them
+};
+
+/// A row without a measurement: its names are printable().
+struct FailedRow {
+  model::ResultTable table = model::ResultTable::kMatrix;
+  std::string tensor;
+  std::int32_t slice = -1;
+  std::string status;  ///< "failed", "unsupported" or "not_converged"
+  std::string reason;
+};
+
+/// Failed rows that are reported by name; the file has them all.
+inline constexpr std::size_t kMaxFailedRows = 20;
 
 /// Which row of a run; a derived one has the name of its matrix.
 struct RowName {

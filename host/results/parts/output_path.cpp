@@ -3,6 +3,7 @@
 #include "output_path.hpp"
 
 #include "core/files/atomic_file.hpp"
+#include "core/files/path_kind.hpp"
 #include "results/reading/results_reader.hpp"
 #include <vindex/error.hpp>
 
@@ -79,7 +80,7 @@ void require_replaceable(const std::string& path, std::optional<FileSchema> sche
           "E-OUT-FOREIGN",
           fmt::format("{} is a file of `vindex {}`; it is not replaced by one of "
                       "`vindex {}`, choose another name",
-                      printable(path), reader.schema().verb, schema_of(*schema).verb));
+                      printable(path), reader.schema().command, schema_of(*schema).command));
     }
   } catch (const FormatError& error) {
     if (error.id() == "E-RESULTS-VERSION") {

@@ -3,7 +3,7 @@
 // and never a shorter list.
 #pragma once
 
-#include "run_store.hpp"
+#include "results/schema/run_description.hpp"
 
 #include <cstdint>
 #include <functional>

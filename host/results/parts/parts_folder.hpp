@@ -10,13 +10,12 @@
 // one share.
 #pragma once
 
-#include "results_writer.hpp"
-
-#include "results/reading/results_reader.hpp"
 #include <vindex/error.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,23 +65,13 @@ auto read_while_it_stays(const std::string& path, Read read) {
   }
 }
 
+/// What a part's name says of its bytes: the first digits of their SHA-256.
+std::string part_digest(std::span<const std::byte> bytes);
+/// The same of what `path` holds. Errors: SystemError.
+std::string part_digest_of_file(const std::string& path);
+
 /// Errors: FormatError E-PART-DIGEST where the bytes of a part are not those that were written.
 void verify_part(const std::string& path);
-
-/// Publishes `rows` as the next part of worker `tag`; returns its path. `sequence` counts up.
-std::string publish_rows(const std::string& folder, const std::string& tag, std::int64_t& sequence,
-                         const FileDescription& description, std::span<const StoredRow* const> rows,
-                         BulkSource& bulk);
-
-/// Publishes the run description of worker `tag`.
-void publish_run(const std::string& folder, const std::string& tag,
-                 const FileDescription& description, std::span<const StoredRow* const> rows);
-
-/// Publishes the results file `path` of `rows`, which come from `pool`, re-read and validated
-/// before it appears. Errors: FormatError E-RESULTS-INVALID where it is not valid because a file of
-/// the pool is not.
-void publish_results(const std::string& path, const FileDescription& description,
-                     std::span<const StoredRow* const> rows, SourcePool& pool);
 
 /// Number of a part of worker `tag` (0, 1, ...), or nothing where `path` is none of it.
 std::optional<std::int64_t> part_sequence(const std::string& path, const std::string& tag);

@@ -4,8 +4,8 @@
 #include "heartbeat.hpp"
 #include "output_path.hpp"
 
+#include "core/files/process_name.hpp"
 #include "core/files/small_file.hpp"
-#include "core/process/process_name.hpp"
 
 #include <algorithm>
 #include <chrono>

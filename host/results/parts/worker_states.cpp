@@ -4,11 +4,11 @@
 #include "output_path.hpp"
 #include "parts_folder.hpp"
 #include "run_lock.hpp"
+#include "share_record.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/file_clock.hpp"
+#include "core/files/path_kind.hpp"
 #include "core/text/text_parts.hpp"
-#include "results/shares/share_record.hpp"
 
 #include <algorithm>
 #include <set>

@@ -3,13 +3,36 @@
 #pragma once
 
 #include "heartbeat.hpp"
-#include "run_store.hpp"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace vindex::results {
+
+/// How a process of a run is seen from outside.
+enum class WorkerState : std::uint8_t {
+  kAlive,
+  kSlow,     ///< at less than half of the median pace, or silent for a minute
+  kDead,     ///< ended without a word
+  kStopped,  ///< ended properly before its share was finished
+  kDone,
+  kAbsent,  ///< has not begun
+};
+const char* worker_state_name(WorkerState state);  ///< "alive", "slow", ...
+
+struct WorkerStatus {
+  std::string tag;  ///< "3of16"; of one that claims shares "HOST-PIDof512"
+  WorkerState state = WorkerState::kAlive;
+  std::string host;
+  std::int64_t pid = 0;          ///< 0: not known
+  std::int64_t own_total = -1;   ///< rows of its share; negative: not known
+  std::int64_t own_done = -1;    ///< of them; negative: not known
+  double rate_per_second = 0.0;  ///< 0: not known
+  double pace = 0.0;             ///< RunProgress::pace
+  double seen_seconds = -1.0;    ///< since its last sign; negative: none
+};
 
 /// Heartbeats of the workers in a folder, by tag, and those of them whose process lives.
 struct Heartbeats {

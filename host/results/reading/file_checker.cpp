@@ -1,7 +1,10 @@
 // Owns the checks themselves, column by column and table by table.
 #include "file_checker.hpp"
 
+#include "table_rows.hpp"
+
 #include "results/hdf5/text_digest.hpp"
+#include "results/schema/table_layout.hpp"
 
 #include <fmt/format.h>
 
@@ -63,7 +66,7 @@ void FileChecker::row_columns(model::ResultTable table, const std::vector<Column
   const std::string group = group_of(table);
   const std::string scale = group + "/" + reader_.schema().dimension;
   std::uint64_t total = 0;
-  attempt([&] { total = static_cast<std::uint64_t>(reader_.row_count(table)); });
+  attempt([&] { total = static_cast<std::uint64_t>(row_count(file_, reader_.schema(), table)); });
   column(scale, h5::Type::kInt64, {total}, "");
   for (const Column& one : wanted) {
     const std::string path = group + "/" + one.name;

@@ -5,6 +5,8 @@
 
 #include "results_reader.hpp"
 
+#include "results/schema/columns.hpp"
+#include "results/schema/side_table.hpp"
 #include <vindex/error.hpp>
 
 #include <algorithm>
@@ -103,7 +105,7 @@ struct RowRules {
   void require(bool condition, std::string_view column, std::string_view what) const;
   double cell(std::size_t number) const { return row.cells.at(number); }
   ArrayCell array(std::size_t number) const {
-    return checker.reader().read_array(row.bulk.row, number);
+    return checker.reader().arrays().read(row.bulk.row, number);
   }
 };
 

@@ -1,11 +1,12 @@
 // Owns the reader's answers, table by table and column by column.
 #include "query.hpp"
 
-#include "results_reader.hpp"
+#include "source_pool.hpp"
+#include "table_rows.hpp"
+#include "value_columns.hpp"
 
 #include "core/text/nearest_name.hpp"
 #include "core/text/secrets.hpp"
-#include "results/tables/value_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -144,7 +145,7 @@ std::vector<model::ResultTable> ResultsFile::tables() const {
   const std::lock_guard lock(open_->mutex);
   std::vector<model::ResultTable> tables;
   std::copy_if(kTables.begin(), kTables.end(), std::back_inserter(tables),
-               [&](model::ResultTable table) { return open_->reader().has_table(table); });
+               [&](model::ResultTable table) { return has_table(open_->file(), table); });
   return tables;
 }
 
@@ -226,7 +227,7 @@ std::vector<double> ResultsFile::sigma(std::int64_t number, model::ResultTable t
   const StoredRow& row = open_->row(number, table);
   std::vector<double> sigma(static_cast<std::size_t>(row.sigma_count));
   if (!sigma.empty()) {
-    open_->reader().read_sigma(row.bulk.row, sigma);
+    open_->reader().spectra().read_sigma(row.bulk.row, sigma);
   }
   return sigma;
 }
@@ -235,8 +236,9 @@ std::optional<SingularVectors> ResultsFile::vectors(std::int64_t number,
                                                     model::ResultTable table) const {
   const std::lock_guard lock(open_->mutex);
   const StoredRow& row = open_->row(number, table);
-  return row.vector_count == 0 ? std::nullopt
-                               : std::optional(open_->reader().read_vectors(row.bulk.row));
+  return row.vector_count == 0
+             ? std::nullopt
+             : std::optional(open_->reader().spectra().read_vectors(row.bulk.row));
 }
 
 }  // namespace vindex::results

@@ -6,7 +6,7 @@
 
 #include "backend/backend.hpp"
 #include "model/selection/selection.hpp"
-#include "results/tables/result_row.hpp"
+#include "results/rows/result_row.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,12 @@
-// Owns reading header, identities and rows; results_reader_bulk.cpp reads spectra and vectors.
+// Owns reading header, identities and rows.
 #include "results_reader.hpp"
+
+#include "table_rows.hpp"
 
 #include "core/constants.hpp"
 #include "core/text/secrets.hpp"
+#include "results/schema/cell_description.hpp"
+#include "results/schema/table_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -26,7 +30,7 @@ const Schema& schema_in(const h5::File& file, std::optional<FileSchema> wanted) 
     throw FormatError(
         "E-RESULTS-KIND", where,
         fmt::format("a file of `vindex {}` ({}), where one of `vindex {}` is expected",
-                    schema->verb, schema->name, schema_of(*wanted).verb));
+                    schema->command, schema->name, schema_of(*wanted).command));
   }
   return *schema;
 }
@@ -98,7 +102,9 @@ void fill_column(const h5::File& file, const std::string& group, const Column& c
 ResultsReader::ResultsReader(const std::string& path, std::optional<FileSchema> wanted)
     : storage_(std::make_unique<FileStorage>(FileStorage::open(path))),
       file_(h5::File::open(*storage_, path)),
-      header_(read_header(file_, wanted)) {}
+      header_(read_header(file_, wanted)),
+      spectra_(file_, schema()),
+      arrays_(file_, schema()) {}
 
 Fingerprint ResultsReader::fingerprint() const {
   const std::vector<std::string> names = file_.read_strings("/resume/fingerprint_name");
@@ -129,7 +135,7 @@ FileDescription ResultsReader::description() const {
     out.other_model = file_.text_attribute("/", "model_b");
   }
   if (!schema().has_spectra) {
-    describe_cells(out);
+    describe_cells(file_, schema(), out);
   }
   if (schema().describe != nullptr) {
     schema().describe(*this, out);
@@ -149,34 +155,10 @@ FileDescription ResultsReader::description() const {
   return out;
 }
 
-bool ResultsReader::has_table(model::ResultTable table) const {
-  return !is_derived(table) || file_.exists(table_group(table));
-}
-
-std::int64_t ResultsReader::row_count(model::ResultTable table) const {
-  const std::string group = table_group(schema(), table);
-  const h5::Shape shape = file_.open_dataset(group + "/" + schema().name_column).shape();
-  // A name takes 16 bytes of reference at least.
-  if (shape.size() != 1 || shape[0] > storage_->size() / 16 + 1) {
-    throw FormatError("E-RESULTS-SCHEMA", printable(file_.label() + " " + group), "wrong shape");
-  }
-  return static_cast<std::int64_t>(shape[0]);
-}
-
-std::int64_t ResultsReader::first_row(model::ResultTable table) const {
-  std::int64_t first = 0;
-  for (const model::ResultTable before : kTables) {
-    if (before < table && has_table(before)) {
-      first += row_count(before);
-    }
-  }
-  return first;
-}
-
 std::vector<StoredRow> ResultsReader::all_rows(std::int32_t source) {
   std::vector<StoredRow> all = rows(source);
   for (const model::ResultTable table : kTables) {
-    if (is_derived(table) && has_table(table)) {
+    if (is_derived(table) && has_table(file_, table)) {
       std::vector<StoredRow> more = rows(source, table);
       all.insert(all.end(), std::make_move_iterator(more.begin()),
                  std::make_move_iterator(more.end()));
@@ -195,11 +177,11 @@ std::vector<StoredRow> ResultsReader::identities(std::int32_t source, model::Res
 
 std::vector<StoredRow> ResultsReader::read_rows(std::int32_t source, model::ResultTable table,
                                                 bool whole) {
-  if (!has_table(table)) {
+  if (!has_table(file_, table)) {
     return {};
   }
   const std::string group = table_group(schema(), table);
-  std::vector<StoredRow> rows(static_cast<std::size_t>(row_count(table)));
+  std::vector<StoredRow> rows(static_cast<std::size_t>(row_count(file_, schema(), table)));
   const TableLayout layout = table_layout(schema(), file_, table);
   std::vector<Column> columns = table_columns(schema(), layout);
   if (whole) {
@@ -225,18 +207,13 @@ std::vector<StoredRow> ResultsReader::read_rows(std::int32_t source, model::Resu
       fill_column(file_, resume, column, rows);
     }
   }
-  index_bulk();
-  const std::int64_t first = first_row(table);
+  const std::int64_t first = first_row(file_, schema(), table);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     StoredRow& row = rows[i];
     row.table = table;
     row.bulk = {.memory = nullptr, .source = source, .row = first + static_cast<std::int64_t>(i)};
-    if (const auto place = spectra_.find(row.bulk.row); place != spectra_.end()) {
-      row.sigma_count = static_cast<std::int64_t>(groups_[place->second.group].width);
-    }
-    if (const auto place = vectors_.find(row.bulk.row); place != vectors_.end()) {
-      row.vector_count = static_cast<std::int32_t>(groups_[place->second.group].width);
-    }
+    row.sigma_count = spectra_.sigma_count(row.bulk.row);
+    row.vector_count = spectra_.vector_count(row.bulk.row);
   }
   return rows;
 }

@@ -1,7 +1,11 @@
 // Owns the check of a results file: of one whose rows are cells, its columns, arrays and their
 // scales, the range of every number, and what its kind promises beside that.
+#include "validate.hpp"
+
 #include "file_checker.hpp"
 
+#include "results/schema/present_arrays.hpp"
+#include "results/schema/table_columns.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -113,7 +117,7 @@ class CellChecker final : FileChecker {
                           (row.status == MatrixStatus::kNotFinite && layout_.minor == 0);
     auto next = row.cells.begin();
     for (const CellColumn& cell : schema.cells->cells) {
-      for (std::size_t i = 0; i < cell_count(cell, layout_.chosen); ++i) {
+      for (std::size_t i = 0; i < cell_count(cell, layout_.scale_length); ++i) {
         const double value = *next++;
         require(is_within(value, cell.range),
                 fmt::format("{}/{}: {} of {} is not between {} and {}", schema.table, cell.name,
@@ -124,7 +128,7 @@ class CellChecker final : FileChecker {
       }
     }
     for (const PresentArray& array : arrays_) {
-      const ArrayCell cell = reader_.read_array(row.bulk.row, array.number);
+      const ArrayCell cell = reader_.arrays().read(row.bulk.row, array.number);
       const auto check = [&](const auto& values) {
         const auto bad = std::find_if(values.begin(), values.end(), [&](auto value) {
           return !is_within(static_cast<double>(value), array.column->range) ||

@@ -9,7 +9,7 @@
 // change.
 #pragma once
 
-#include "core/negligible.hpp"
+#include "core/constants.hpp"
 #include "kernels/band/band_layout.hpp"
 #include "kernels/band/inverse_root.hpp"
 

@@ -210,7 +210,7 @@ def test_a_selection_that_is_wrong_says_what_there_is(files: Path) -> None:
     assert caught.value.id == "E-SLICE"
 
 
-def test_files_of_other_verbs(files: Path) -> None:
+def test_files_of_other_commands(files: Path) -> None:
     pairs = vindex.open(files / "pairs.h5")
     assert pairs.kind == "compare"
     assert pairs.rows is pairs.tables["pair"]

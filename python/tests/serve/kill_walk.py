@@ -42,9 +42,9 @@ def walk(models: Path, work: Path, kills: int, seed: int = 1) -> dict[str, Any]:
     open_keys: dict[str, tuple[str, dict[str, Any]]] = {}
     counts: Counter[str] = Counter(kills=0, refused_full=0, asked_again=0, two_jobs_of_a_key=0)
 
-    def ask(key: str, verb: str, options: dict[str, Any]) -> bool:
+    def ask(key: str, command: str, options: dict[str, Any]) -> bool:
         try:
-            answer = server.post(verb, "model", key=key, **options)
+            answer = server.post(command, "model", key=key, **options)
         except (httpx.TransportError, RuntimeError):
             return False
         if answer.status_code == 429:
@@ -59,9 +59,9 @@ def walk(models: Path, work: Path, kills: int, seed: int = 1) -> dict[str, Any]:
         return True
 
     def load() -> None:
-        for key, (verb, options) in list(open_keys.items()):
+        for key, (command, options) in list(open_keys.items()):
             counts["asked_again"] += 1
-            if not ask(key, verb, options):
+            if not ask(key, command, options):
                 return
         for old in draws.sample(sorted(answered), min(2, len(answered))):
             if not ask(old, *asked_with[old]):

@@ -70,16 +70,16 @@ class Server:
         return self.process.wait(timeout=60)
 
     def post(
-        self, verb: str, model: str | None = None, key: str | None = None, **options: Any
+        self, command: str, model: str | None = None, key: str | None = None, **options: Any
     ) -> httpx.Response:
-        body: dict[str, Any] = {"verb": verb, "options": options}
+        body: dict[str, Any] = {"verb": command, "options": options}
         if model is not None:
             body["model"] = model
         headers = {"Idempotency-Key": key} if key else {}
         return self.client.post("/v1/jobs", json=body, headers=headers)
 
-    def queue(self, verb: str, model: str | None = None, **options: Any) -> str:
-        answer = self.post(verb, model, **options)
+    def queue(self, command: str, model: str | None = None, **options: Any) -> str:
+        answer = self.post(command, model, **options)
         assert answer.status_code == 202, answer.text
         return str(answer.json()["id"])
 
@@ -99,9 +99,9 @@ class Server:
             time.sleep(0.05)
         raise AssertionError(f"not reached: {self.job(id)}")
 
-    def run(self, verb: str, model: str | None = None, **options: Any) -> dict[str, Any]:
+    def run(self, command: str, model: str | None = None, **options: Any) -> dict[str, Any]:
         """Queues a job, waits, and asserts that it is done."""
-        job = self.wait(self.queue(verb, model, **options))
+        job = self.wait(self.queue(command, model, **options))
         assert job["state"] == "done", job
         return job
 

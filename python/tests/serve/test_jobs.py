@@ -19,7 +19,7 @@ def test_commands_of_every_kind(server: Server, measured: str) -> None:
     """One job of each command that the small models allow; outputs lie in the jobs' folders."""
     run = server.run
     outputs = {}
-    for verb, model, options in [
+    for command, model, options in [
         ("inspect", "kimi", {"json": True}),
         ("plan", "kimi", {"json": True}),
         ("show", measured, {"json": True}),
@@ -37,10 +37,10 @@ def test_commands_of_every_kind(server: Server, measured: str) -> None:
          {"tensor": "model.layers.0.mlp.down_proj.weight", "direction": ["singular 0"],
           "save-patch": True}),
     ]:  # fmt: skip
-        job = run(verb, model, **options)
+        job = run(command, model, **options)
         assert job["exit_code"] == 0
-        outputs[verb] = server.client.get(f"/v1/results/{job['id']}").json()
-        assert outputs[verb]["files"], verb
+        outputs[command] = server.client.get(f"/v1/results/{job['id']}").json()
+        assert outputs[command]["files"], command
     assert outputs["export"]["files"][0]["name"] == "export.csv"
     assert outputs["compare"]["attributes"]["schema_name"] == "vindex-compare"
     names = {file["name"] for file in outputs["edit.delete"]["files"]}
@@ -148,7 +148,7 @@ def test_a_killed_program_is_a_failed_job(own_server: Callable[..., Server]) -> 
 
 
 @pytest.mark.parametrize(
-    ("verb", "options", "code", "id"),
+    ("command", "options", "code", "id"),
     [
         ("measure", {"tensors": "("}, 64, "E-"),
         ("measure", {"layers": "999"}, 64, "E-"),
@@ -157,9 +157,9 @@ def test_a_killed_program_is_a_failed_job(own_server: Callable[..., Server]) -> 
     ],
 )
 def test_what_the_program_refuses_is_a_failed_job(
-    server: Server, verb: str, options: dict[str, Any], code: int, id: str
+    server: Server, command: str, options: dict[str, Any], code: int, id: str
 ) -> None:
-    job = server.wait(server.queue(verb, "kimi", **options))
+    job = server.wait(server.queue(command, "kimi", **options))
     assert job["state"] == "failed"
     assert job["exit_code"] in (code, 64, 65, 66, 78)
     assert job["error"]["id"].startswith(id)

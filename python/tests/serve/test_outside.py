@@ -245,7 +245,7 @@ def test_a_name_is_taken_whole(server: Server, measured: str, ending: str) -> No
 def test_nothing_of_this_machine_is_told(server: Server, measured: str) -> None:
     """Neither in answers nor in files: results, reports, manifests, exports."""
     ids = [measured]
-    for verb, model, options in [
+    for command, model, options in [
         ("compare", "kimi", {"b": "deeper/other"}),
         ("organ.extract", "kimi", {}),
         ("organ.measure", "kimi", {"report": True}),
@@ -258,7 +258,7 @@ def test_nothing_of_this_machine_is_told(server: Server, measured: str) -> None:
          {"tensor": "model.layers.0.mlp.down_proj.weight", "direction": ["singular 0"],
           "save-patch": True, "as": "lora"}),
     ]:  # fmt: skip
-        ids.append(server.run(verb, model, **options)["id"])
+        ids.append(server.run(command, model, **options)["id"])
     folders = (os.fsencode(server.models), os.fsencode(server.work), os.fsencode(_program.path()))
     for id in ids:
         for path in (f"/v1/jobs/{id}", f"/v1/results/{id}"):

@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 
-
 import h5py
 import numpy as np
 

@@ -1,5 +1,5 @@
-// Two models through the verb compare: pairs, resume, workers, streaming, hostile inputs, and what
-// the other verbs say of its files.
+// Two models through the command compare: pairs, resume, workers, streaming, hostile inputs, and
+// what the other commands say of its files.
 #include "compare_fixture.hpp"
 
 #include <nlohmann/json.hpp>
@@ -148,7 +148,7 @@ TEST_F(CompareTest, FilesOfAnotherKindAreToldApart) {
   const std::string b = model("b", attention(2));
   const std::string pairs = compared(a, b, "pairs");
   const std::string spectra = measured(a, "spectra");
-  // Neither verb replaces the other's file.
+  // Neither command replaces the other's file.
   EXPECT_EQ(run({"compare", a, b, "-o", spectra}).exit_code, 73);
   EXPECT_EQ(run({"measure", a, "-o", pairs, "--restart"}).exit_code, 73);
   const ProgramResult exported =

@@ -144,7 +144,7 @@ TEST_F(EditOutputs, AnAdapterThatIsReadStays) {
   ASSERT_EQ(refusal(made), "");
   const std::string factors = file_text(scratch_ / "lora/adapter_model.safetensors");
   EditSettings settings;
-  settings.verb = EditVerb::kApply;
+  settings.kind = EditKind::kApply;
   settings.model = scratch_ / "folder";
   settings.patch = scratch_ / "lora";
   settings.replace = true;

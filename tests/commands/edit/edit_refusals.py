@@ -3,12 +3,9 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
-import time
 
 import numpy as np
-from edit_cases import DATA, RANDOM, VINDEX, check, close, edit, npy, path, read_folder
+from edit_cases import RANDOM, check, close, edit, npy, path, read_folder
 from model_files import read_safetensors, write_safetensors
 
 

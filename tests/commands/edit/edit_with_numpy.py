@@ -1,4 +1,4 @@
-"""Holds `vindex edit` against numpy: every verb, both sides, stacks and transposed storage, undo, patches, GGUF by the package `gguf`.
+"""Holds `vindex edit` against numpy: every command, both sides, stacks and transposed storage, undo, patches, GGUF by the package `gguf`.
 
 Usage: edit_with_numpy.py VINDEX DATA FOLDER. Parts that need DATA are left out without it."""
 

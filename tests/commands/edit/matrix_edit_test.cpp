@@ -56,7 +56,7 @@ std::string patch_of(const TemporaryFolder& scratch, const std::string& tensor, 
 
 EditSettings apply(const std::string& model, const std::string& patch, const std::string& out) {
   EditSettings settings;
-  settings.verb = EditVerb::kApply;
+  settings.kind = EditKind::kApply;
   settings.model = model;
   settings.patch = patch;
   settings.accept_unknown_base = true;

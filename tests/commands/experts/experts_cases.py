@@ -1,11 +1,8 @@
-"""`vindex experts` on small models made here: planted copies, permuted experts, odd ones, another budget, workers, resume, files that
-changed, nothing to do. Usage: experts_cases.py VINDEX FOLDER."""
+"""`vindex experts` on small models made here: planted copies, permuted experts, odd ones, nothing to do.
+Usage: experts_cases.py VINDEX FOLDER."""
 
 import os
-import re
-import subprocess
 import sys
-
 
 import h5py
 import numpy as np
@@ -43,13 +40,6 @@ def content(path):
     with h5py.File(path, "r") as file:
         assert file.attrs["schema_name"] in (b"vindex-experts", "vindex-experts")
         return {name: dataset[()] for name, dataset in file["group"].items()}
-
-
-def same(a, b):
-    assert a.keys() == b.keys()
-    for name in a:
-        equal = a[name] == b[name] if a[name].dtype.kind not in "f" else (a[name] == b[name]) | (np.isnan(a[name]) & np.isnan(b[name]))
-        assert np.all(equal), name
 
 
 def noise(count):

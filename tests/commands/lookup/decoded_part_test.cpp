@@ -1,5 +1,5 @@
 // Rows and columns of a logical matrix, cut from plain values and from blocks, stored either way.
-#include "commands/lookup/decoded_part.hpp"
+#include "commands/lookup/store/decoded_part.hpp"
 
 #include "tests/support/encoded_weights.hpp"
 

@@ -1,5 +1,5 @@
 // What is said of the features of a matrix together, beside sums by hand and known integrals.
-#include "commands/lookup/feature_sums.hpp"
+#include "commands/lookup/store/feature_sums.hpp"
 
 #include "commands/lookup/store/gate_vector_cells.hpp"
 

@@ -4,8 +4,6 @@ Usage: lookup_with_numpy.py VINDEX DATA FOLDER. Without DATA only the small mode
 
 import json
 import os
-import signal
-import subprocess
 import sys
 
 import gguf

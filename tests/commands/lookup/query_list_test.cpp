@@ -1,5 +1,5 @@
 // Lists of queries: those of files are made one at a time, and again.
-#include "commands/lookup/query_list.hpp"
+#include "commands/lookup/queries/query_list.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"

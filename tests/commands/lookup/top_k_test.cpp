@@ -1,5 +1,5 @@
 // The best of many, beside a sort of all of them, and cosines beside their definition.
-#include "commands/lookup/lookup_features.hpp"
+#include "commands/lookup/features/lookup_features.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,11 @@
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
+#include "engine/run/opening.hpp"
 #include "engine/units/row_slabs.hpp"
 #include "engine/units/unit_stream.hpp"
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -125,24 +127,20 @@ class NormsJob final : public engine::Job {
 // the same: whatever changes a number belongs into it. add_inputs() puts in the files.
 inline engine::RunOutcome measure_norms(const engine::RunSettings& settings,
                                         const engine::RunHooks& hooks) {
-  engine::JobRun run = engine::begin_run(settings);
+  engine::JobFrame frame(settings);
   engine::SelectedModel model = engine::open_selected(settings);
   const std::int32_t threads = settings.threads > 0 ? settings.threads : usable_cores();
-  run.reader = engine::open_reader(settings.reading, {&model.files});
-  run.description = engine::begin_description(
-      kNormsSchema, settings.model, "norms of " + printable(settings.model), settings.command);
-  run.description.backend = "cpu";
-  run.description.inputs_json = engine::add_inputs(model.files, "", run.description).dump(1);
-  run.description.settings_json = engine::settings_text({}, settings);
-  run.description.environment_json =
-      engine::environment(settings, *run.reader, {}, threads).dump(1);
-  run.description.config_json = engine::shape_json(model.index.shape).dump(1);
+  frame.open_reader({&model.files});
+  results::RunDescription& run = frame.describe(
+      kNormsSchema, settings.model, "norms of " + printable(settings.model), {}, threads);
+  frame.add_inputs(model.files);
+  frame.complete({}, engine::shape_json(model.index.shape));
   for (const std::int64_t matrix : model.selected) {
-    run.description.matrices.push_back(model.index.matrices[static_cast<std::size_t>(matrix)]);
+    run.matrices.push_back(model.index.matrices[static_cast<std::size_t>(matrix)]);
   }
-  engine::add_warnings(model.files, model.index, "", run.messages);
-  run.messages.insert(run.messages.end(), model.notes.begin(), model.notes.end());
-  return engine::run_job(std::make_unique<NormsJob>(std::move(model), threads), std::move(run),
+  frame.say_warnings(model.files, model.index);
+  frame.say(model.notes);
+  return engine::run_job(std::make_unique<NormsJob>(std::move(model), threads), frame.take_run(),
                          hooks);
 }
 

@@ -4,8 +4,10 @@
 
 #include "commands/spectra/measure_run.hpp"
 #include "results/reading/query.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/run_status.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/schema.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"
@@ -51,7 +53,7 @@ class NormsJobTest : public ::testing::Test {
                       .name = "vindex-norms",
                       .version = "1.0",
                       .rows = "matrices",
-                      .verb = "norms",
+                      .command = "norms",
                       .table = "/matrix",
                       .dimension = "matrix",
                       .name_column = "tensor",
@@ -64,7 +66,7 @@ class NormsJobTest : public ::testing::Test {
 
 TEST_F(NormsJobTest, GivesTheNormsOfMeasure) {
   EXPECT_EQ(measure_norms(settings("norms.h5"), {}).exit_code, ExitCode::kOk);
-  EXPECT_EQ(measure_model(settings("spectra.h5"), {}).exit_code, ExitCode::kOk);
+  EXPECT_EQ(measure_model({.run = settings("spectra.h5")}, {}).exit_code, ExitCode::kOk);
   EXPECT_EQ(results::validate_file(folder_ / "norms.h5"), std::vector<std::string>{});
   const results::ShownCells norms = results::read_shown_cells(folder_ / "norms.h5");
   const std::vector<double> wanted =
@@ -133,9 +135,9 @@ TEST_F(NormsJobTest, IsAFileOfNoKindWithoutItsSchema) {
 TEST(AddingAJob, ThePageShowsTheExample) {
   const std::string root = VINDEX_SOURCE_DIR;
   const std::string code = vindex::testing::file_text(root + "/tests/commands/norms/norms_job.hpp");
-  EXPECT_NE(
-      vindex::testing::file_text(root + "/docs/adding-a-job.md").find("```cpp\n" + code + "```\n"),
-      std::string::npos)
+  EXPECT_NE(vindex::testing::file_text(root + "/docs/developing/adding-a-job.md")
+                .find("```cpp\n" + code + "```\n"),
+            std::string::npos)
       << "docs/developing/adding-a-job.md shows something else than "
          "tests/commands/norms/norms_job.hpp";
 }

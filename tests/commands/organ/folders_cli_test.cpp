@@ -1,4 +1,4 @@
-// Verbs of organs on extracted folders: each gives what it gives of the model itself.
+// Commands of organs on extracted folders: each gives what it gives of the model itself.
 #include "tests/support/float_model.hpp"
 #include "tests/support/program/program_fixture.hpp"
 

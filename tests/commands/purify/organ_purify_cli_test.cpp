@@ -1,4 +1,4 @@
-// The verb organ purify, as a user meets it.
+// The command organ purify, as a user meets it.
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/program/program_fixture.hpp"
 

@@ -62,13 +62,13 @@ TEST(FourierTest, IsItsDefinitionForEveryLength) {
     Bins bins = real_transform(values);
     ASSERT_EQ(bins.size(), expected.size());
     double worst = 0.0;
-    double held = 0.0;
+    double kept = 0.0;
     for (std::size_t k = 0; k < bins.size(); ++k) {
       worst = std::max(worst, std::abs(bins[k] - expected[k]));
-      held += std::norm(bins[k]) * bin_weight(k, n);
+      kept += std::norm(bins[k]) * bin_weight(k, n);
     }
     EXPECT_LT(worst, 1e-11) << n;
-    EXPECT_NEAR(held, energy(values), 1e-11 * energy(values)) << "Parseval, " << n;
+    EXPECT_NEAR(kept, energy(values), 1e-11 * energy(values)) << "Parseval, " << n;
     std::vector<float> back(n);
     inverse_real_transform(bins, back);
     for (std::size_t i = 0; i < n; ++i) {
@@ -135,14 +135,14 @@ TEST(HaarTest, ConstantsOfEveryLengthHaveNoDetailsAndEnergyIsKept) {
     const std::vector<float> values = noise(n);
     HaarBands bands(values, 6);
     std::size_t count = 0;
-    double held = 0.0;
+    double kept = 0.0;
     for (std::int32_t level = 0; level < bands.levels(); ++level) {
       for (const double value : constant.detail(level)) {
         EXPECT_NEAR(value, 0.0, 1e-12) << n << " level " << level;
       }
       count += bands.detail(level).size();
       for (double& value : bands.detail(level)) {
-        held += value * value;
+        kept += value * value;
         value = 0.0;
       }
     }
@@ -151,7 +151,7 @@ TEST(HaarTest, ConstantsOfEveryLengthHaveNoDetailsAndEnergyIsKept) {
     EXPECT_EQ(count, n - sums);
     std::vector<float> back(n);
     bands.invert(back);
-    EXPECT_NEAR(held + energy(back), energy(values), 1e-5 * energy(values)) << n;
+    EXPECT_NEAR(kept + energy(back), energy(values), 1e-5 * energy(values)) << n;
   }
 }
 
@@ -259,7 +259,7 @@ TEST(PurifyFlatTest, APermutationChangesTheResult) {
     values[i] += static_cast<float>(std::sin(0.01 * static_cast<double>(i)));
   }
   // Columns too: rows of 64 are whole blocks of six scales, and their order is nothing to Haar.
-  const auto turned = [](const std::vector<float>& matrix) {
+  const auto transposed = [](const std::vector<float>& matrix) {
     std::vector<float> out;
     for (std::size_t i = 0; i < kRows; ++i) {
       for (std::size_t j = 0; j < kCols; ++j) {
@@ -272,9 +272,9 @@ TEST(PurifyFlatTest, APermutationChangesTheResult) {
                                     PurifyMethod::kHaar, PurifyMethod::kHaarBayes}) {
     std::vector<float> first = values;
     purify_flat({.method = method}, first);
-    std::vector<float> second = turned(values);
+    std::vector<float> second = transposed(values);
     purify_flat({.method = method}, second);
-    EXPECT_GT(change_of_weights(turned(first), second).relative_change, 0.05)
+    EXPECT_GT(change_of_weights(transposed(first), second).relative_change, 0.05)
         << method_name(method);
   }
 }

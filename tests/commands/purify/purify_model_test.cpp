@@ -1,6 +1,7 @@
 // Whole models purified: what changes, what keeps its bytes and why, and what a stop leaves.
 #include "commands/purify/purify.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "organ/opening/open_gguf.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/gguf_builder.hpp"

@@ -171,7 +171,7 @@ TEST(PurifySpectralTest, PermutedRowsAndColumnsGiveThePermutedResult) {
   for (std::size_t i = 0; i < noise.size(); ++i) {
     matrix.values[i] += 0.3F * noise[i];
   }
-  const auto turned = [](const std::vector<float>& values) {
+  const auto transposed = [](const std::vector<float>& values) {
     std::vector<float> out;
     for (std::int64_t i = 0; i < kRows; ++i) {
       for (std::int64_t j = 0; j < kCols; ++j) {
@@ -180,10 +180,10 @@ TEST(PurifySpectralTest, PermutedRowsAndColumnsGiveThePermutedResult) {
     }
     return out;
   };
-  const Matrix other{.rows = kRows, .cols = kCols, .values = turned(matrix.values)};
+  const Matrix other{.rows = kRows, .cols = kCols, .values = transposed(matrix.values)};
   for (const PurifyMethod method :
        {PurifyMethod::kSvdShrink, PurifyMethod::kSvdGd, PurifyMethod::kLaser}) {
-    const std::vector<float> first = turned(purified(matrix, {.method = method}));
+    const std::vector<float> first = transposed(purified(matrix, {.method = method}));
     const std::vector<float> second = purified(other, {.method = method});
     EXPECT_LT(change_of_weights(first, second).relative_change, 1e-4) << method_name(method);
   }
@@ -198,8 +198,8 @@ TEST(PurifySpectralTest, FiguresOfValuesAreThoseOfTheWeights) {
   const std::vector<double> sigma = spectrum(matrix);
   const PurifyRule rule;
   const NoiseFit fit = fit_noise(64, 200, sigma);
-  const ChangeFigures by_values = change_of_values(sigma, kept_values(rule, fit, sigma));
-  const ChangeFigures by_weights = change_of_weights(matrix.values, purified(matrix, rule));
+  const ChangeStatistics by_values = change_of_values(sigma, kept_values(rule, fit, sigma));
+  const ChangeStatistics by_weights = change_of_weights(matrix.values, purified(matrix, rule));
   EXPECT_NEAR(by_values.energy_removed, by_weights.energy_removed, 1e-5);
   EXPECT_NEAR(by_values.cosine, by_weights.cosine, 1e-6);
   EXPECT_NEAR(by_values.relative_change, by_weights.relative_change, 1e-5);

@@ -1,6 +1,6 @@
-"""Results files whose datasets have wrong types, ranks, lengths and sizes that no file can hold: every verb that reads them ends with an
+"""Results files whose datasets have wrong types, ranks, lengths and sizes that no file can hold: every command that reads them ends with an
 answer or with 65 and one line, in little time and memory. Usage: hostile_results.py VINDEX FOLDER [--all]. Without --all some
-datasets of each file are tried with one verb for each damage, with it all of them with all verbs."""
+datasets of each file are tried with one command for each damage, with it all of them with all commands."""
 
 import os
 import resource
@@ -68,23 +68,23 @@ def limited():
     resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
 
 
-def ends_well(what, path, verb):
+def ends_well(what, path, command):
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    result = subprocess.run([VINDEX, *verb], capture_output=True, text=True, errors="replace", preexec_fn=limited, check=False)
+    result = subprocess.run([VINDEX, *command], capture_output=True, text=True, errors="replace", preexec_fn=limited, check=False)
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = now.ru_utime + now.ru_stime - usage.ru_utime - usage.ru_stime
     wrong = []
     if result.returncode not in (0, 65):
         wrong.append(f"exit {result.returncode}")
     lines = [line for line in result.stderr.splitlines() if line.startswith("vindex: ")]
-    if result.returncode == 65 and len(lines) != (0 if verb[0] == "validate" and not lines else 1):
+    if result.returncode == 65 and len(lines) != (0 if command[0] == "validate" and not lines else 1):
         wrong.append(f"{len(lines)} lines")
     if seconds > SECONDS:
         wrong.append(f"{seconds:.1f} s")
     if now.ru_maxrss * 1024 > BYTES:
         wrong.append(f"{now.ru_maxrss >> 10} MiB")
     if wrong:
-        print(f"{what}: {' '.join(verb[:1])}: {', '.join(wrong)}: {result.stderr.strip()[-300:]}")
+        print(f"{what}: {' '.join(command[:1])}: {', '.join(wrong)}: {result.stderr.strip()[-300:]}")
     return not wrong
 
 
@@ -108,14 +108,14 @@ def main():
                         replace(file, name, shape, dtype, chunks)
                 except (ValueError, TypeError, OSError):
                     continue
-                verbs = (["validate", path], ["show", path], ["status", path], ["merge", path, "-o", out],
+                commands = (["validate", path], ["show", path], ["status", path], ["merge", path, "-o", out],
                          ["export", path, "--format", "json", "--force", "-o", path_of("out.json")])
                 turn += 1
-                for verb in verbs if ALL else (verbs[turn % len(verbs)],):
+                for command in commands if ALL else (commands[turn % len(commands)],):
                     if os.path.exists(out):
                         os.remove(out)
                     tried += 1
-                    failures += not ends_well(f"{kind}: {name} {what}", path, verb)
+                    failures += not ends_well(f"{kind}: {name} {what}", path, command)
     print(f"{tried} runs, {failures} failures")
     return 1 if failures or tried < 200 else 0
 

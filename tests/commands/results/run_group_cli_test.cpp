@@ -30,7 +30,7 @@ class RunGroupCliTest : public ProgramTest {
     }
     write("token_ids", npy_array(std::vector<std::int64_t>(kTokens, 7), {kTokens}));
   }
-  /// The file that the verb and the flags of `arguments` write.
+  /// The file that the command and the flags of `arguments` write.
   std::string written(std::vector<std::string> arguments) {
     const std::string out = folder_.file(std::to_string(files_++) + ".h5");
     arguments.insert(arguments.end(), {"-o", out, "--progress", "none", "--backend", "cpu"});

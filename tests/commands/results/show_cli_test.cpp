@@ -1,4 +1,4 @@
-// The verb show through the program: tables, filters, rankings, JSON, states of a run, refusals,
+// The command show through the program: tables, filters, rankings, JSON, states of a run, refusals,
 // and the table that measure ends with.
 #include "tests/support/file_content.hpp"
 #include "tests/support/program/h5_support.hpp"

@@ -1,4 +1,4 @@
-// The verb status, and progress in logs: during a run, after a kill, of a resumed run.
+// The command status, and progress in logs: during a run, after a kill, of a resumed run.
 #include "tests/support/program/program_fixture.hpp"
 
 #include <gtest/gtest.h>

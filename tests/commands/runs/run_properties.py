@@ -246,7 +246,7 @@ class Run:
             if done.returncode not in (0, 73):
                 ends[STOPPED if done.returncode == STOPPED else KILLED] += 1
             if done.returncode == STOPPED:
-                check("E-STOPPED" in done.stderr and re.search("kept|run the same command again", done.stderr), done.stderr)
+                check("E-STOPPED" in done.stderr and re.search("kept|run the same command again|nothing was written", done.stderr), done.stderr)
                 check(self.row.unit or not out or not os.listdir(os.path.dirname(out)), end, "left", out and os.listdir(os.path.dirname(out)))
             elif done.returncode == 0:
                 self.expect_whole("ended", done.stdout, f"{end} came too late")
@@ -255,7 +255,7 @@ class Run:
             elif out and os.path.exists(out):  # a results file may lack rows, and says so
                 self.validate("ended")
                 check(self.objects or self.same_files(out, self.out("whole")), end, "left a part of an output")
-        check(ends[KILLED] and (ends[STOPPED] or not self.row.stops), "nothing was stopped or killed", ends)
+        check(ends[KILLED] and (ends[STOPPED] or not self.row.unit), "nothing was stopped or killed", ends)
         done = self.run("ended", code=(0, 73))
         self.expect_whole("ended", done.stdout, f"{ends[STOPPED]} stops and {ends[KILLED]} kills")
         print("stops:", ends[STOPPED], "kills:", ends[KILLED], "of", groups[-1][1], "calls")
@@ -286,7 +286,7 @@ def answer(text):
 
 
 def commands():
-    return json.loads(call(PROGRAM, "--describe-commands").stdout)["commands"]
+    return json.loads(call(PROGRAM, "commands", "--json").stdout)["commands"]
 
 
 def leaf(row):

@@ -22,7 +22,7 @@ class Row(NamedTuple):
     unit: str = None    # what a run counts, and keeps when it is stopped
     near: float = 0.0   # by how much numbers may differ where workers divide the rows: they group sums otherwise
     variant: bool = False  # of a command that has another row: it takes the same way through its run
-    stops: bool = True     # long enough to be stopped before its output
+    stops: bool = True     # SIGTERM is a request to stop, which one without a unit may be too quick for
 
 
 OF_EXPERTS = r"--tensors .*experts\.[0-4]\..*"

@@ -1,4 +1,4 @@
-// NVFP4 in GGUF files: the factor beside the blocks is part of the weight, in every verb.
+// NVFP4 in GGUF files: the factor beside the blocks is part of the weight, in every command.
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/program/h5_support.hpp"
 #include "tests/support/program/program_fixture.hpp"

@@ -1,6 +1,6 @@
 // The main job through the program: synthetic models of every layout, resume, kills, budgets,
 // workers.
-#include "commands/spectra/measure_run.hpp"
+#include "commands/spectra/expected_time.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/program/program_fixture.hpp"
 

@@ -312,9 +312,10 @@ TEST_F(ProductsTest, DamagedAdaptersAreTold) {
 
 TEST_F(ProductsTest, WithoutTheFlagAdaptersPointToIt) {
   const std::string gguf = gguf_adapter(12.0F);
-  for (const std::vector<std::string>& verb : {std::vector<std::string>{"inspect", gguf},
-                                               {"measure", gguf, "-o", folder_.file("never.h5")}}) {
-    const ProgramResult refused = run(verb);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"inspect", gguf},
+        {"measure", gguf, "-o", folder_.file("never.h5")}}) {
+    const ProgramResult refused = run(command);
     EXPECT_EQ(refused.exit_code, 65);
     EXPECT_NE(refused.err.find("an adapter (LoRA)"), std::string::npos) << refused.err;
     EXPECT_NE(refused.err.find("--lora"), std::string::npos) << refused.err;

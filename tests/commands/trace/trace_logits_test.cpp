@@ -1,8 +1,8 @@
 // Losses and divergences of final states beside plain loops in float64; the same bits for every
 // budget; tiles that make whole rows.
-#include "commands/trace/output/trace_logits.hpp"
+#include "commands/trace/statistics/trace_logits.hpp"
 
-#include "commands/trace/output/loss_report.hpp"
+#include "commands/trace/statistics/loss_report.hpp"
 #include "cpu/forward/cpu_forward.hpp"
 #include "decode/encoding/encoded_matrix.hpp"
 #include <vindex/error.hpp>

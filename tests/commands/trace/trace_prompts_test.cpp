@@ -1,5 +1,5 @@
 // Prompts as token numbers: what is read, what is refused and where, and blocks of whole prompts.
-#include "commands/trace/trace_prompts.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"

@@ -1,5 +1,5 @@
 // Rows of tokens in memory and in a file.
-#include "commands/trace/forward/token_rows.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/temporary_folder.hpp"

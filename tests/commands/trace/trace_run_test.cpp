@@ -3,7 +3,7 @@
 #include "commands/trace/trace_run.hpp"
 
 #include "commands/trace/forward/forward_pass.hpp"
-#include "commands/trace/trace_end.hpp"
+#include "commands/trace/statistics/trace_end.hpp"
 #include "core/process/stop.hpp"
 #include "cpu/forward/cpu_forward.hpp"
 #include "model/dump.hpp"

@@ -1,6 +1,6 @@
 // Statistics gathered layer by layer beside those of a dump of the same rows, by the commands that
 // read dumps; whatever the blocks, and across runs that go on.
-#include "commands/trace/trace_statistics.hpp"
+#include "commands/trace/statistics/trace_statistics.hpp"
 
 #include "commands/activations/activations_run.hpp"
 #include "commands/cka/cka_run.hpp"
@@ -8,7 +8,9 @@
 #include "commands/trace/output/trace_dump.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "results/reading/results_reader.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/shown_cells.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 

@@ -1,6 +1,6 @@
 // Memory between finished rows and the file: small where the budget is, and never beyond it.
 #include "engine/plan/memory_budget.hpp"
-#include "results/parts/run_store.hpp"
+#include "results/runs/run_store.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@ using vindex::testing::TemporaryFolder;
 using vindex::testing::write_safetensors;
 
 /// Attention of one layer, whose heads and weighted matrices are rows of their own.
-RunSettings derived_settings(const TemporaryFolder& folder) {
+commands::SpectraSettings derived_settings(const TemporaryFolder& folder) {
   const std::string prefix = "model.layers.0.self_attn.";
   write_safetensors(folder / "model.safetensors",
                     {noise_tensor(prefix + "q_proj.weight", {24, 20}, 1),
@@ -26,20 +26,20 @@ RunSettings derived_settings(const TemporaryFolder& folder) {
                      noise_tensor(prefix + "o_proj.weight", {20, 24}, 4)});
   folder.write("config.json",
                R"({"model_type":"llama","num_attention_heads":6,"num_key_value_heads":2})");
-  RunSettings settings;
-  settings.ram_budget = std::uint64_t{1} << 30U;
-  settings.model = folder.path();
-  settings.output = folder / "out.h5";
+  commands::SpectraSettings settings;
+  settings.run.ram_budget = std::uint64_t{1} << 30U;
+  settings.run.model = folder.path();
+  settings.run.output = folder / "out.h5";
   settings.imatrix = folder.write(
       "m.dat", importance_dat({{"blk.0.attn_q.weight", 2, std::vector<float>(20, 3.0F)},
                                {"blk.0.attn_output.weight", 2, std::vector<float>(24, 5.0F)}}));
   settings.indexing.heads = true;
-  settings.backend = BackendChoice::kCpu;
-  settings.threads = 1;
+  settings.run.backend = BackendChoice::kCpu;
+  settings.run.threads = 1;
   return settings;
 }
 
-std::vector<ProgressSnapshot> snapshots_of(const RunSettings& settings) {
+std::vector<ProgressSnapshot> snapshots_of(const commands::SpectraSettings& settings) {
   std::vector<ProgressSnapshot> snapshots;
   RunHooks hooks;
   hooks.progress = [&](const ProgressSnapshot& snapshot) { snapshots.push_back(snapshot); };
@@ -49,7 +49,7 @@ std::vector<ProgressSnapshot> snapshots_of(const RunSettings& settings) {
 
 TEST(RunProgress, TheCostOfDerivedRowsAddsUpToTheTotal) {
   const TemporaryFolder folder;
-  RunSettings settings = derived_settings(folder);
+  commands::SpectraSettings settings = derived_settings(folder);
   const std::vector<ProgressSnapshot> first = snapshots_of(settings);
   ASSERT_FALSE(first.empty());
   const ProgressSnapshot& end = first.back();
@@ -62,12 +62,12 @@ TEST(RunProgress, TheCostOfDerivedRowsAddsUpToTheTotal) {
     EXPECT_LE(snapshot.done.cost, snapshot.total.cost * (1.0 + 1e-9));
   }
   // Of a run that goes on, what was there before is counted by the same measure.
-  settings.restart = true;
-  settings.selection.roles = {"q_proj"};
+  settings.run.restart = true;
+  settings.run.selection.roles = {"q_proj"};
   const std::vector<ProgressSnapshot> part = snapshots_of(settings);
   ASSERT_FALSE(part.empty());
-  settings.restart = false;
-  settings.selection.roles.clear();
+  settings.run.restart = false;
+  settings.run.selection.roles.clear();
   const std::vector<ProgressSnapshot> rest = snapshots_of(settings);
   ASSERT_FALSE(rest.empty());
   EXPECT_NEAR(rest.back().before.cost, part.back().total.cost, 1e-9 * end.total.cost);

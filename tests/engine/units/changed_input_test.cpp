@@ -103,7 +103,7 @@ constexpr Change kChanges[] = {
 /// Exit code of a run that is refused.
 int refusal_of(const RunSettings& settings) {
   try {
-    return static_cast<int>(commands::measure_model(settings, {}).exit_code);
+    return static_cast<int>(commands::measure_model({.run = settings}, {}).exit_code);
   } catch (const Error& error) {
     return static_cast<int>(error.exit_code());
   }
@@ -133,7 +133,7 @@ TEST_P(ChangedInputTest, ItsRowsFailAndTheOthersAreMeasured) {
       }
       changed = true;
     };
-    const RunOutcome outcome = commands::measure_model(settings, hooks);
+    const RunOutcome outcome = commands::measure_model({.run = settings}, hooks);
     EXPECT_TRUE(changed);
     EXPECT_EQ(outcome.measured_now, 6);  // rows, failed ones included
     EXPECT_EQ(outcome.failed, 3);

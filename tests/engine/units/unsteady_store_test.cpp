@@ -75,26 +75,26 @@ class UnsteadyRunTest : public ::testing::Test {
     put("config.json", R"({"model_type":"deepseek_v3"})");
   }
 
-  engine::RunSettings settings(const std::string& output) const {
-    engine::RunSettings out;
-    out.model = folder_ / "model";
-    out.output = folder_ / output;
-    out.backend = engine::BackendChoice::kCpu;
-    out.threads = 2;
-    out.ram_budget = std::uint64_t{1} << 30U;
+  commands::SpectraSettings settings(const std::string& output) const {
+    commands::SpectraSettings out;
+    out.run.model = folder_ / "model";
+    out.run.output = folder_ / output;
+    out.run.backend = engine::BackendChoice::kCpu;
+    out.run.threads = 2;
+    out.run.ram_budget = std::uint64_t{1} << 30U;
     return out;
   }
-  engine::RunSettings remote(const std::string& output, std::int32_t attempts = 4) {
-    engine::RunSettings out = settings(output);
-    out.model = vindex::testing::UnsteadyScheme::address({});
+  commands::SpectraSettings remote(const std::string& output, std::int32_t attempts = 4) {
+    commands::SpectraSettings out = settings(output);
+    out.run.model = vindex::testing::UnsteadyScheme::address({});
     scheme_.set_attempts(attempts);
     return out;
   }
-  static engine::RunOutcome run(const engine::RunSettings& settings) {
+  static engine::RunOutcome run(const commands::SpectraSettings& settings) {
     return measure_model(settings, {});
   }
   /// Exit code of a run that is refused, which leaves nothing behind.
-  int refusal_of(const engine::RunSettings& settings) {
+  int refusal_of(const commands::SpectraSettings& settings) {
     int code = 0;
     try {
       (void)run(settings);
@@ -254,10 +254,9 @@ TEST_F(UnsteadyRunTest, AnotherVersionUnderTheRunIsNoticedBeforeItsNumbersAreBel
 }
 
 TEST_F(UnsteadyRunTest, AStoppedRunFetchesNothingTwice) {
-  engine::RunSettings settings = remote("kept.h5");
-  settings.threads = 1;
-  settings.disk_budget = 1 << 20;
-  settings.copies_folder = folder_ / "copies";
+  commands::SpectraSettings settings = remote("kept.h5");
+  settings.run.threads = 1;
+  settings.copies = {.disk_budget = 1 << 20, .folder = folder_ / "copies"};
   std::mutex mutex;
   std::map<std::pair<std::string, std::uint64_t>, int> fetched;
   std::stop_source stop;
@@ -295,7 +294,7 @@ TEST_F(UnsteadyRunTest, CopiesGoFileByFileAsResultsAreStored) {
   copies->make_folder();
   engine::OpenModel kept;
   kept.files = input::open_model(
-      input::make_keeping_store(input::open_store(remote("any.h5").model), copies));
+      input::make_keeping_store(input::open_store(remote("any.h5").run.model), copies));
   kept.index = model::index_model(kept.files, {});
   const auto files_there = [&] {
     return std::distance(fs::directory_iterator(folder_ / "copies"), fs::directory_iterator());

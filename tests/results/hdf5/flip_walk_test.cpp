@@ -4,6 +4,7 @@
 
 #include "results/hdf5/text_digest.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
@@ -107,8 +108,7 @@ std::vector<Kind> kinds(const TestFolder& folder) {
   options.vectors = 2;
   write_sample(path, weighted_run(options));
   all.push_back({"results", read_file(path)});
-  for (const FileSchema schema : {FileSchema::kExperts, FileSchema::kCka, FileSchema::kActivations,
-                                  FileSchema::kRouting, FileSchema::kTrace}) {
+  for (const FileSchema schema : cell_kinds()) {
     fs::remove(path);
     write_cells(path, cell_run(schema, 2));
     all.push_back({schema_of(schema).name, read_file(path)});

@@ -4,6 +4,8 @@
 #include "robustness_fixture.hpp"
 
 #include "results/hdf5/storage.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
 

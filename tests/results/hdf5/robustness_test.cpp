@@ -2,6 +2,9 @@
 // earlier good state.
 #include "robustness_fixture.hpp"
 
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
 

@@ -7,7 +7,9 @@
 
 #include "commands/experts/experts_cells.hpp"
 #include "report/text/cells_text.hpp"
-#include "results/reading/shown_cells.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/merge.hpp"
+#include "results/runs/shown_cells.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>

@@ -1,7 +1,7 @@
 // Where a run stands while it works: parts and heartbeats together.
 #include "results/parts/heartbeat.hpp"
 
-#include "results/parts/run_lock.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
 

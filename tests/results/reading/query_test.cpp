@@ -3,6 +3,8 @@
 #include "results/reading/query.hpp"
 
 #include "report/text/shown_spectra.hpp"
+#include "results/reading/validate.hpp"
+#include "results/runs/run_status.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/sample_run.hpp"
 #include "tests/support/expect_error.hpp"

@@ -3,7 +3,9 @@
 #include "read_shown_fixture.hpp"
 
 #include "results/parts/parts_folder.hpp"
+#include "results/runs/run_status.hpp"
 #include "statistics/spectrum/metric_table.hpp"
+#include "statistics/spectrum/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,14 @@
-// The program on real weights: one folder per test, its verbs as calls, decoded weights as numbers.
+// The program on real weights: one folder per test, its commands as calls, decoded weights as
+// numbers.
 #pragma once
 
 #include "program.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +24,21 @@ class ProgramTest : public ::testing::Test {
  protected:
   ProgramResult run(const std::vector<std::string>& arguments) {
     return RunningProgram(VINDEX_PROGRAM, arguments, folder_.file("stream")).finish();
+  }
+  /// Every command of the program, as `vindex commands --json` describes it: "measure",
+  /// "organ.extract".
+  std::map<std::string, nlohmann::json> commands_of_program() {
+    const ProgramResult described = run({"commands", "--json"});
+    EXPECT_EQ(described.exit_code, 0) << described.err;
+    EXPECT_EQ(described.err, "");
+    return nlohmann::json::parse(described.out)["commands"];
+  }
+  /// {"organ", "extract"} of "organ.extract".
+  static std::vector<std::string> words_of(const std::string& command) {
+    const std::size_t dot = command.find('.');
+    return dot == std::string::npos
+               ? std::vector<std::string>{command}
+               : std::vector<std::string>{command.substr(0, dot), command.substr(dot + 1)};
   }
   void must(const std::vector<std::string>& arguments, int exit_code = 0) {
     const ProgramResult result = run(arguments);

@@ -1,12 +1,12 @@
 // Owns batches of features: their parts on several threads, and the lists beside the vectors.
 #include "feature_file.hpp"
 
+#include "decoded_part.hpp"
+#include "feature_sums.hpp"
 #include "gate_vector_layout.hpp"
 #include "store_embedding.hpp"
 #include "vector_writer.hpp"
 
-#include "commands/lookup/decoded_part.hpp"
-#include "commands/lookup/feature_sums.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "engine/plan/memory_budget.hpp"
@@ -302,13 +302,13 @@ class FeatureFile {
     scores_.write<double>(static_cast<std::uint64_t>(batch.first), count, scores);
   }
 
-  LookupModel view(std::uint64_t held) const {
+  LookupModel view(std::uint64_t reserved_bytes) const {
     return {.files = &source_.files(),
             .index = &source_.index(),
             .hooks = &silent_,
             .options = {.threads = threads_,
                         .ram_budget = settings_.run.ram_budget,
-                        .held = held,
+                        .reserved_bytes = reserved_bytes,
                         .reading = settings_.run.reading}};
   }
 

@@ -4,7 +4,7 @@
 
 #include "store_plan.hpp"
 
-#include "results/parts/results_writer.hpp"
+#include "results/writing/results_writer.hpp"
 
 namespace vindex::commands {
 

@@ -2,7 +2,7 @@
 // of features, of which /feature/ has one row each, those of one matrix one after the other.
 #pragma once
 
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 

@@ -4,9 +4,10 @@
 #include "gate_vector_layout.hpp"
 
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 
 #include <fmt/format.h>
 
@@ -118,7 +119,7 @@ class FeatureChecker {
 
 void check_gate_vectors(results::FileChecker& checker) {
   const results::h5::File& file = checker.reader().file();
-  const std::uint64_t bytes = checker.reader().file_bytes();
+  const std::uint64_t bytes = checker.reader().file().size();
   const StoredVectors features = stored_vectors(file, "/feature", bytes);
   check_digests(checker, "/feature", "feature", features);
   FeatureChecker lists(checker, features.rows);
@@ -207,7 +208,7 @@ results::Schema gate_vectors_schema() {
           .name = "vindex-gate-vectors",
           .version = "1.0",
           .rows = "matrices",
-          .verb = "lookup",
+          .command = "lookup",
           .table = "/gate",
           .dimension = "matrix",
           .name_column = "tensor",

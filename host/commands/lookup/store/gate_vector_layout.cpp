@@ -4,7 +4,7 @@
 
 #include "core/digest.hpp"
 #include "core/integers.hpp"
-#include "results/reading/results_reader.hpp"
+#include "results/reading/table_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

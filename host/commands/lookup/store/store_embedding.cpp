@@ -1,10 +1,10 @@
 // Owns batches of rows of the embedding.
 #include "store_embedding.hpp"
 
+#include "decoded_part.hpp"
 #include "gate_vector_layout.hpp"
 #include "vector_writer.hpp"
 
-#include "commands/lookup/decoded_part.hpp"
 #include "core/process/parallel.hpp"
 #include "core/process/stop.hpp"
 #include "engine/units/matrix_loader.hpp"

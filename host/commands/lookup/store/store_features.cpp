@@ -7,15 +7,17 @@
 #include "store_plan.hpp"
 #include "vector_writer.hpp"
 
-#include "commands/lookup/feature_source.hpp"
+#include "commands/lookup/features/feature_source.hpp"
 #include "core/digest.hpp"
 #include "core/files/atomic_file.hpp"
 #include "core/process/stop.hpp"
 #include "engine/run/description_parts.hpp"
+#include "engine/run/job_frame.hpp"
 #include "model/selection/selection.hpp"
 #include "results/parts/output_path.hpp"
-#include "results/parts/results_writer.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/validate.hpp"
+#include "results/writing/results_writer.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -29,10 +31,13 @@ namespace {
 
 results::RunDescription description_of(const StoreSettings& settings, const FeatureSource& source,
                                        const StorePlan& plan) {
-  results::RunDescription run = engine::begin_description(
+  engine::RunSettings own = settings.run;
+  own.reading = {.threads = 1, .io_uring = false};  // nothing is read through it
+  engine::JobFrame frame(own);
+  frame.open_reader({});
+  results::RunDescription& run = frame.describe(
       results::FileSchema::kGateVectors, settings.run.model,
-      fmt::format("gate vectors of {}", printable(settings.run.model)), settings.run.command);
-  run.backend = "cpu";
+      fmt::format("gate vectors of {}", printable(settings.run.model)), {}, settings.run.threads);
   const char* const role = settings.role == model::FeatureRole::kGate ? "gate_proj" : "up_proj";
   const std::string type(results::h5::type_name(stored_type(plan.type)));
   const std::string embedding_type(results::h5::type_name(stored_type(plan.embedding_type)));
@@ -50,27 +55,20 @@ results::RunDescription description_of(const StoreSettings& settings, const Feat
     run.fingerprint.emplace_back("scale of the embedding",
                                  fmt::format("{}", source.scale().factor));
   }
-  Json inputs;
-  inputs["model"] = engine::add_inputs(source.files(), "", run);
-  run.inputs_json = inputs.dump(1);
-  run.settings_json = engine::settings_text({{"features_of", role},
-                                             {"type", type},
-                                             {"embedding_type", embedding_type},
-                                             {"tokens_out", plan.named},
-                                             {"tokenizer", settings.tokenizer}},
-                                            settings.run);
-  const auto reader = engine::open_reader({.threads = 1, .io_uring = false}, {});
-  run.environment_json =
-      engine::environment(settings.run, *reader, {}, settings.run.threads).dump(1);
-  run.config_json =
-      Json{{"model", engine::shape_json(source.index().shape)}, {"width", plan.width}}.dump(1);
+  frame.add_inputs(source.files(), "model");
+  frame.complete({{"features_of", role},
+                  {"type", type},
+                  {"embedding_type", embedding_type},
+                  {"tokens_out", plan.named},
+                  {"tokenizer", settings.tokenizer}},
+                 {{"model", engine::shape_json(source.index().shape)}, {"width", plan.width}});
   run.attributes = {{kFeatureRoleAttribute, std::string(role)},
                     {kScaleSourceAttribute, plan.embedding < 0 ? "" : source.scale().source},
                     {kNoTokensAttribute, plan.no_tokens},
                     {"features", plan.features},
                     {"width", plan.width},
                     {"tokens_out", plan.named}};
-  return run;
+  return frame.take_description();
 }
 
 /// Whether the output is there already, complete and of these settings.

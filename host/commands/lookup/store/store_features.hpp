@@ -2,27 +2,14 @@
 // in a file that is searched as the model is (gate_vector_layout.hpp).
 #pragma once
 
+#include "store_settings.hpp"
+
 #include "decode/encoding/element_type.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/opening.hpp"
 #include "model/vocabulary/features.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 namespace vindex::commands {
-
-struct StoreSettings {
-  /// Model, output, selection, threads, memory, restart, command.
-  engine::RunSettings run;
-  std::string tokenizer;  ///< a tokenizer.json; empty: the model's own
-  model::FeatureRole role = model::FeatureRole::kGate;
-  /// F16, BF16 or F32. Where none is said: the type of the weights where all have one of these,
-  /// F32 of weights of several of them, F16 of all others.
-  std::optional<decode::ElementType> type;
-  std::int64_t tokens_out = 8;  ///< entries of the vocabulary stored for each feature
-};
 
 /// Writes settings.run.output at once, or not at all: nothing is kept of a run that is stopped. A
 /// complete file of the same settings is left as it is. Errors: those of open_weights() and

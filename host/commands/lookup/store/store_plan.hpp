@@ -1,10 +1,10 @@
 // Owns what of a model is stored as gate vectors, and as which types.
 #pragma once
 
-#include "store_features.hpp"
+#include "store_settings.hpp"
 
-#include "commands/lookup/feature_source.hpp"
-#include "results/tables/stored_row.hpp"
+#include "commands/lookup/features/feature_source.hpp"
+#include "results/rows/stored_row.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -5,12 +5,12 @@
 #include "gate_vector_layout.hpp"
 #include "verified_source.hpp"
 
-#include "core/files/atomic_file.hpp"
 #include "core/files/path_kind.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "engine/run/opening.hpp"
 #include "input/local/file_source.hpp"
 #include "results/reading/results_reader.hpp"
+#include "results/reading/table_rows.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -152,11 +152,11 @@ class StoredFeatures final : public FeatureSource {
 
   /// The file as one shard with a tensor of vectors, and the embedding as another.
   void open_vectors() {
-    vectors_ = stored_vectors(file(), "/feature", reader_.file_bytes());
+    vectors_ = stored_vectors(file(), "/feature", file().size());
     std::vector<VerifiedRange> ranges = {range_of(vectors_)};
     add_tensor("gate vectors", vectors_);
     if (file().exists("/embedding")) {
-      StoredVectors embedding = stored_vectors(file(), "/embedding", reader_.file_bytes());
+      StoredVectors embedding = stored_vectors(file(), "/embedding", file().size());
       if (embedding.cols != vectors_.cols) {
         refuse("/embedding/vectors", "other columns than the features have");
       }

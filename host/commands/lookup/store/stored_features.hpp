@@ -2,7 +2,7 @@
 // vectors are matrices of the file, and what their features write was found when it was made.
 #pragma once
 
-#include "commands/lookup/feature_source.hpp"
+#include "commands/lookup/features/feature_source.hpp"
 
 #include <memory>
 #include <string>

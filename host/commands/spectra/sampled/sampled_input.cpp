@@ -115,7 +115,7 @@ void SampledInput::release() {
     try {
       take_all();
     } catch (...) {
-      looked->trouble = std::current_exception();
+      looked->error = std::current_exception();
     }
     inner().release();
     looked->done = true;
@@ -125,8 +125,8 @@ void SampledInput::release() {
 
 TakenSample SampledInput::take_sample() {
   wait();
-  if (looked_ != nullptr && looked_->trouble != nullptr) {
-    std::rethrow_exception(looked_->trouble);
+  if (looked_ != nullptr && looked_->error != nullptr) {
+    std::rethrow_exception(looked_->error);
   }
   return missing_ == 0 ? TakenSample{std::move(sample_), scales_} : TakenSample{};
 }

@@ -66,7 +66,7 @@ class SampledInput final : public ForwardingInput {
   /// What one of the threads says when it has looked at all weights.
   struct Looked {
     std::atomic<bool> done = false;
-    std::exception_ptr trouble;
+    std::exception_ptr error;
   };
   std::shared_ptr<Looked> looked_;  ///< where one of them has it
 };

@@ -1,7 +1,7 @@
 // Owns the loop of these threads.
 #include "scale_threads.hpp"
 
-#include "core/process/threads.hpp"
+#include "core/process/parallel.hpp"
 
 namespace vindex::commands {
 

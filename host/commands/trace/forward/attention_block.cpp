@@ -1,6 +1,7 @@
 // Owns the attention of a layer with whole projections of queries, keys and values, and what is
 // around every attention: its norms, its output's projection, the residual stream.
 #include "attention_steps.hpp"
+#include "layer_blocks.hpp"
 
 #include <vindex/error.hpp>
 

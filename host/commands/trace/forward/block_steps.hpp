@@ -2,7 +2,7 @@
 // norms, the residual stream. Private to layer_blocks.hpp's sources.
 #pragma once
 
-#include "layer_blocks.hpp"
+#include "layer_tools.hpp"
 
 #include "core/integers.hpp"
 

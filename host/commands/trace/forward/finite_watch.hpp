@@ -2,7 +2,7 @@
 // and would be written as any other.
 #pragma once
 
-#include "commands/trace/trace_observer.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
 
 #include <cstddef>
 #include <cstdint>

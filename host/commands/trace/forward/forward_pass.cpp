@@ -3,12 +3,13 @@
 
 #include "layer_blocks.hpp"
 #include "stage_inputs.hpp"
+#include "trace_plan.hpp"
 
-#include "commands/trace/trace_plan.hpp"
 #include "core/integers.hpp"
 #include "core/process/stop.hpp"
 #include "decode/decode_matrix.hpp"
-#include "engine/units/matrix_pass.hpp"
+#include "engine/run/matrix_pass.hpp"
+#include "statistics/routing/routing_statistics.hpp"
 #include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>
 
@@ -56,7 +57,7 @@ class ForwardRun {
         stages_(plan_stages(model.transformer, model.index, prompts, first_layer_)),
         works_(stage_works(stages_, model.index, model.backend)),
         memory_(plan_memory(model.transformer, prompts, works_, model.backend, model.index,
-                            options.ram_budget, options.held)) {
+                            options.ram_budget, options.reserved_bytes)) {
     require_decodable();
   }
 
@@ -171,7 +172,7 @@ class ForwardRun {
     const engine::PassOptions options = {
         .threads = 1,
         .ram_budget = options_.ram_budget,
-        .held = memory_.held,
+        .reserved_bytes = memory_.reserved_bytes,
         .in_order = true,
         .reading = options_.reading,
         .staging = [&](std::size_t bytes) { return model_.backend.make_staging(bytes); }};
@@ -570,7 +571,7 @@ void require_forward_budget(const ForwardModel& model, const TracePrompts& promp
   // Nothing of an earlier run is asked for, so that a resumed run refuses what the first one would.
   const auto stages = plan_stages(model.transformer, model.index, prompts, 0);
   (void)plan_memory(model.transformer, prompts, stage_works(stages, model.index, model.backend),
-                    model.backend, model.index, options.ram_budget, options.held);
+                    model.backend, model.index, options.ram_budget, options.reserved_bytes);
 }
 
 ForwardOutcome run_forward(const ForwardModel& model, const TracePrompts& prompts,

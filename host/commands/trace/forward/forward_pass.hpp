@@ -2,12 +2,11 @@
 // read once; what observers see of it, and how a run that was stopped goes on.
 #pragma once
 
-#include "token_rows.hpp"
-
 #include "backend/forward_backend.hpp"
 #include "commands/trace/output/trace_folder.hpp"
-#include "commands/trace/trace_observer.hpp"
-#include "commands/trace/trace_prompts.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "engine/run/job_runner.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "input/bulk/read_statistics.hpp"
@@ -30,8 +29,8 @@ struct ForwardModel {
 };
 
 struct ForwardOptions {
-  std::uint64_t ram_budget = 0;  ///< bytes
-  std::uint64_t held = 0;        ///< of these, what the caller holds meanwhile
+  std::uint64_t ram_budget = 0;      ///< bytes
+  std::uint64_t reserved_bytes = 0;  ///< of these, what the caller holds meanwhile
   input::BulkReadOptions reading = {};
   /// Where the residual stream goes if it does not fit into the budget.
   std::string scratch_folder;

@@ -56,8 +56,8 @@ void expand_heads(const LayerTools& tools, const model::Attention& attention,
     MatrixInput& key = tools.weights.matrix(attention.k_b_heads[as_size(heads.first + i)]);
     const Strided keys{k.data() + i * attention.head_dim, k.width()};
     if (attention.k_b_transposed) {
-      Transposed turned(key);
-      multiply(turned, unturned(attention), keys);
+      Transposed transposed(key);
+      multiply(transposed, unturned(attention), keys);
     } else {
       multiply(key, unturned(attention), keys);
     }

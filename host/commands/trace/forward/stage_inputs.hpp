@@ -2,7 +2,7 @@
 // when they are first used, and small vectors read beside them.
 #pragma once
 
-#include "layer_blocks.hpp"
+#include "layer_tools.hpp"
 
 #include "engine/units/unit_stream.hpp"
 #include "input/model_files.hpp"

@@ -17,8 +17,8 @@
 namespace vindex::commands {
 
 bool is_one_file(const std::string& output) {
-  std::error_code trouble;
-  return output.ends_with(".safetensors") && !std::filesystem::is_directory(output, trouble);
+  std::error_code error;
+  return output.ends_with(".safetensors") && !std::filesystem::is_directory(output, error);
 }
 
 void join_dump(std::span<const DumpArrayPlan> plan, const std::string& folder,

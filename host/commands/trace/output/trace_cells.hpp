@@ -6,7 +6,7 @@
 
 #include "commands/token_tables/activations_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
-#include "results/tables/cell_table.hpp"
+#include "results/schema/cell_table.hpp"
 
 #include <array>
 #include <cstddef>

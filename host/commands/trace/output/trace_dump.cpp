@@ -274,8 +274,8 @@ void DumpWriter::begin(std::int32_t layer) {
       kept.insert(plan.file);
     }
   }
-  std::error_code trouble;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, trouble)) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
     if (!kept.contains(entry.path().filename().string())) {
       remove_file(entry.path().string());
     }

@@ -2,8 +2,8 @@
 // .safetensors), rows at their places, finished layer by layer. Names and shapes: model/dump.hpp.
 #pragma once
 
-#include "commands/trace/trace_observer.hpp"
-#include "commands/trace/trace_prompts.hpp"
+#include "commands/trace/tokens/trace_observer.hpp"
+#include "commands/trace/tokens/trace_prompts.hpp"
 #include "core/files/atomic_file.hpp"
 #include "decode/encoding/element_type.hpp"
 #include "model/selection/selection.hpp"

@@ -3,11 +3,13 @@
 // what is shown of it.
 #include "trace_cells.hpp"
 
-#include "results/hdf5/square_array.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/reading/shown_cells.hpp"
-#include "results/tables/member_columns.hpp"
-#include "results/tables/schema.hpp"
+#include "results/reading/source_pool.hpp"
+#include "results/reading/square_array.hpp"
+#include "results/reading/table_rows.hpp"
+#include "results/runs/shown_cells.hpp"
+#include "results/schema/member_columns.hpp"
+#include "results/schema/schema.hpp"
 #include "statistics/cka/gram_cka.hpp"
 
 #include <fmt/format.h>
@@ -289,7 +291,7 @@ results::Schema trace_schema() {
           .name = "vindex-trace",
           .version = "1.0",
           .rows = "activations",
-          .verb = "trace",
+          .command = "trace",
           .table = "/layer",
           .dimension = "entry",
           .name_column = "tensor",

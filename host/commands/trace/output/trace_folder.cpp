@@ -5,6 +5,8 @@
 
 #include "core/files/atomic_file.hpp"
 #include "core/files/byte_source.hpp"
+#include "core/files/path_kind.hpp"
+#include "core/files/temporary_files.hpp"
 #include "core/integers.hpp"
 #include "core/json/json.hpp"
 #include "core/json/json_document.hpp"
@@ -12,7 +14,7 @@
 #include "input/local/file_source.hpp"
 #include "model/dump.hpp"
 #include "model/routers/carried_rule.hpp"
-#include "results/tables/description.hpp"
+#include "results/schema/file_description.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>
@@ -70,13 +72,13 @@ bool is_dump_file(const fs::path& name) {
 
 std::vector<fs::path> entries_of(const std::string& folder) {
   std::vector<fs::path> names;
-  std::error_code trouble;
-  for (fs::directory_iterator entry(folder, trouble), end; !trouble && entry != end;
-       entry.increment(trouble)) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     names.push_back(entry->path());
   }
-  if (trouble) {
-    throw SystemError("E-OUTPUT-WRITE", trouble.value(), "cannot list " + printable(folder));
+  if (error) {
+    throw SystemError("E-OUTPUT-WRITE", error.value(), "cannot list " + printable(folder));
   }
   return names;
 }
@@ -96,8 +98,8 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 bool is_there(const std::string& path) {
-  std::error_code trouble;
-  return fs::exists(fs::symlink_status(path, trouble));
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
 }
 
 void rename_path(const std::string& from, const std::string& to) {
@@ -126,8 +128,8 @@ TraceFingerprint read_fingerprint(const std::string& path) {
 
 /// `path` lies there and may be replaced by a dump in one file. Errors: as require_free_dump().
 void require_dump_file(const std::string& path, bool replace) {
-  std::error_code trouble;
-  bool is_dump = fs::is_regular_file(fs::symlink_status(path, trouble));
+  std::error_code error;
+  bool is_dump = fs::is_regular_file(fs::symlink_status(path, error));
   try {
     is_dump = is_dump && model::open_dump(path).index.warnings.empty();
   } catch (const FormatError&) {
@@ -170,9 +172,9 @@ void remove_remains(const std::string& output) noexcept {
 void require_free_dump(const std::string& given, bool replace) {
   const std::string output = without_slashes(given);
   const std::string parent = folder_of(output);
-  std::error_code trouble;
+  std::error_code error;
   if (!is_there(output)) {
-    if (!fs::is_directory(parent, trouble)) {
+    if (!fs::is_directory(parent, error)) {
       throw OutputError("E-OUTPUT-CREATE", fmt::format("cannot create {}: {} is not a folder",
                                                        printable(output), printable(parent)));
     }
@@ -182,7 +184,7 @@ void require_free_dump(const std::string& given, bool replace) {
     require_dump_file(output, replace);
     return;
   }
-  if (!fs::is_directory(output, trouble)) {
+  if (!fs::is_directory(output, error)) {
     throw OutputError("E-OUTPUT-NOT-A-FOLDER",
                       fmt::format("{} is not a folder; a dump is one", printable(output)));
   }
@@ -222,13 +224,12 @@ TraceFolder::~TraceFolder() {
 
 void TraceFolder::take_folder(bool restart, const TraceFingerprint& fingerprint) {
   const std::string run = folder_ + "/run.json";
-  std::error_code trouble;
-  if (is_there(folder_) && !fs::is_directory(folder_, trouble)) {
+  std::error_code error;
+  if (is_there(folder_) && !fs::is_directory(folder_, error)) {
     throw OutputError("E-OUT-FOREIGN", printable(folder_) + " is not a folder of a trace");
   }
-  if (fs::create_directory(folder_, trouble); trouble) {
-    throw_output_error(kFolderErrors.create, trouble.value(),
-                       "cannot create " + printable(folder_));
+  if (fs::create_directory(folder_, error); error) {
+    throw_output_error(kFolderErrors.create, error.value(), "cannot create " + printable(folder_));
   }
   const bool is_ours = is_there(run);
   const std::vector<fs::path> entries = entries_of(folder_);
@@ -253,8 +254,8 @@ void TraceFolder::take_folder(bool restart, const TraceFingerprint& fingerprint)
     }
     write_text(run, Json({{"schema", kSchema}, {"fingerprint", lines}}).dump(1) + "\n");
   }
-  if (fs::create_directory(dump_folder(), trouble); trouble) {
-    throw_output_error(kFolderErrors.create, trouble.value(),
+  if (fs::create_directory(dump_folder(), error); error) {
+    throw_output_error(kFolderErrors.create, error.value(),
                        "cannot create " + printable(dump_folder()));
   }
 }
@@ -265,10 +266,10 @@ void TraceFolder::clear() const {
   remove_file(folder_ + "/state.json");
   sync_folder(folder_, kFolderErrors.folder);
   for (const fs::path& path : entries_of(folder_)) {
-    std::error_code trouble;
+    std::error_code error;
     const bool stays = path.filename() == "run.lock" || path.filename() == "run.json";
-    if (!stays && fs::remove_all(path, trouble) > 0 && trouble) {
-      throw_output_error(kFolderErrors.create, trouble.value(),
+    if (!stays && fs::remove_all(path, error) > 0 && error) {
+      throw_output_error(kFolderErrors.create, error.value(),
                          "cannot remove " + printable(path.string()));
     }
   }
@@ -360,8 +361,8 @@ void TraceFolder::publish(std::span<const DumpArrayPlan> joined) {
   require_free_dump(output_, replace_);  // it may have come meanwhile
   if (is_there(output_)) {
     const std::string replaced = folder_ + "/replaced";
-    std::error_code trouble;
-    fs::remove_all(replaced, trouble);
+    std::error_code error;
+    fs::remove_all(replaced, error);
     rename_path(output_, replaced);
   }
   rename_path(dump, output_);

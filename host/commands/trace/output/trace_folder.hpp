@@ -11,9 +11,8 @@
 
 #include "trace_dump.hpp"
 
-#include "commands/trace/forward/token_rows.hpp"
+#include "commands/trace/tokens/token_rows.hpp"
 #include "results/parts/lock_file.hpp"
-#include "results/parts/run_store.hpp"
 
 #include <cstdint>
 #include <memory>

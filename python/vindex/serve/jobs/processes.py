@@ -15,8 +15,8 @@ _KEPT = ("PATH", "HOME", "LANG", "LC_", "TZ", "LD_LIBRARY_PATH", "OPENBLAS_", "O
 def environment(*beneath: Path) -> dict[str, str]:
     """What runs of the program see: nothing with a credential, and no file but beneath folders.
 
-    The program itself holds to them (VINDEX_BENEATH, core/files/reading_bounds.hpp), for every file that
-    it opens: what an index, a shard, a recipe or a link leads to can be checked by nobody else.
+    The program itself holds to them (VINDEX_BENEATH, core/files/reading_bounds.hpp), for every file
+    that it opens: what an index, a shard, a recipe or a link leads to nobody else can check.
     """
     kept = {name: text for name, text in os.environ.items() if name.startswith(_KEPT)}
     return {**kept, "VINDEX_BENEATH": "\n".join(map(str, beneath))}
