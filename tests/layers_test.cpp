@@ -81,7 +81,7 @@ const std::set<std::string>& entries_of_verbs() {
       "throughput/encoded_weights.hpp",
       "blas/blas_library.hpp",
       "commands/edit/edit_model.hpp",
-      "model/inspect.hpp",
+      "model/inspect/inspect.hpp",
       "organ/assemble/assemble.hpp",
       "organ/extract/extract.hpp",
       "organ/graft/graft.hpp",

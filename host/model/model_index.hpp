@@ -140,7 +140,7 @@ struct ModelIndex {
 };
 
 /// What is done with an output matrix that the configuration ties to the embedding and that is
-/// stored all the same (model/tied_output.hpp).
+/// stored all the same (model/index/tied_output.hpp).
 enum class TiedOutput : std::uint8_t {
   kCompareAll,     ///< of equal bytes they are one matrix
   kComparePlaces,  ///< the same, by a few places: for those who read headers only

@@ -5,11 +5,12 @@
 // by general.architecture: docs/commands/trace.md.
 #pragma once
 
+#include "features.hpp"
+
 #include "architecture/gating.hpp"
 #include "architecture/router_rule.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "model/vocabulary/features.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -5,11 +5,10 @@
 // no claim is ever divided by.
 #pragma once
 
-#include "logical_tensor.hpp"
-#include "model_index.hpp"
-
 #include "model/config/model_config.hpp"
 #include "model/families/families.hpp"
+#include "model/logical_tensor.hpp"
+#include "model/model_index.hpp"
 
 #include <cstdint>
 #include <string>

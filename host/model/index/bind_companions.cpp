@@ -1,9 +1,8 @@
 // Owns binding codes and companions, scheme by scheme, and warning of those left over.
-#include "logical_tensor.hpp"
-
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
 #include "core/text/name_index.hpp"
+#include "model/logical_tensor.hpp"
 #include "model/schemes/schemes.hpp"
 #include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>

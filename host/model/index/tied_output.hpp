@@ -2,7 +2,7 @@
 // savers write both, and where they differ loaders use the stored one.
 #pragma once
 
-#include "model_index.hpp"
+#include "model/model_index.hpp"
 
 namespace vindex::model {
 
