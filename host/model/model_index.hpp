@@ -158,9 +158,4 @@ struct IndexOptions {
   std::int32_t threads = 0;  ///< that index; 0: one for each usable core, at most 8
 };
 
-/// Interprets the tensors of `files`. Errors: FormatError only for what makes the model as a whole
-/// unreadable; a weight whose companions are missing or misshapen becomes a record with
-/// `unsupported` set.
-ModelIndex index_model(const input::ModelFiles& files, const IndexOptions& options = {});
-
 }  // namespace vindex::model

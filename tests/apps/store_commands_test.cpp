@@ -17,6 +17,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "fleet/measure_fleet.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/inspect/inspect.hpp"
 #include "organ/assemble/assemble.hpp"
 #include "organ/difference/difference_report.hpp"

@@ -2,7 +2,6 @@
 // over (block, role) or over layers, apart by how both sides are stored, and the text and the JSON
 // of that.
 #pragma once
-
 #include "model/model_index.hpp"
 #include "model/selection/selection.hpp"
 

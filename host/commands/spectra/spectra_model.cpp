@@ -2,6 +2,7 @@
 #include "spectra_model.hpp"
 
 #include "blas/blas_library.hpp"
+#include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "model/importance/importance_matrix.hpp"
 

@@ -1,8 +1,9 @@
 // Owns binding codes and companions, scheme by scheme, and warning of those left over.
+#include "bind_companions.hpp"
+
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"
 #include "core/text/name_index.hpp"
-#include "model/logical_tensor.hpp"
 #include "model/schemes/schemes.hpp"
 #include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>

@@ -1,4 +1,7 @@
 // Owns the way from a model's files to its records, products and warnings.
+#include "index_model.hpp"
+
+#include "bind_companions.hpp"
 #include "records.hpp"
 #include "tied_output.hpp"
 

@@ -16,13 +16,6 @@
 
 namespace vindex::model {
 
-/// Where names get their meaning from.
-struct Naming {
-  Dialect dialect = Dialect::kHuggingFace;
-  const NameTable* table = nullptr;  ///< null: generic mode, every block is `other`
-  bool layout_declared = false;      ///< the architecture names its layout of fused experts
-};
-
 /// Fills `index.tensors`, `index.matrices` (in the results' order) and warnings about layouts from
 /// `logicals` (in order of name). Errors: FormatError where a count does not fit 63 bits or the
 /// model has more matrices than any model could.

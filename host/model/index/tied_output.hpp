@@ -1,7 +1,6 @@
 // Owns whether a stored output matrix is the embedding that the configuration ties it to: some
 // savers write both, and where they differ loaders use the stored one.
 #pragma once
-
 #include "model/model_index.hpp"
 
 namespace vindex::model {

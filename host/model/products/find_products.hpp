@@ -6,7 +6,7 @@
 #include "product.hpp"
 
 #include "model/config/model_config.hpp"
-#include "model/index/records.hpp"
+#include "model/families/families.hpp"
 #include "model/logical_tensor.hpp"
 #include "model/model_index.hpp"
 

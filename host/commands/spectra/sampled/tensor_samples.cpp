@@ -4,6 +4,8 @@
 #include "decoded_scales.hpp"
 
 #include "decode/decode_matrix.hpp"
+#include "decode/encoding/code_layout.hpp"
+#include "decode/encoding_table.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include "engine/units/source_watch.hpp"
 #include "statistics/spectrum/sample_angles.hpp"
