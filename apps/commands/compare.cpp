@@ -5,7 +5,7 @@
 #include "apps/options/values.hpp"
 #include "apps/reporting/console_reporter.hpp"
 #include "commands/compare/compare_run.hpp"
-#include "commands/compare/compared.hpp"
+#include "commands/compare/comparison_tables.hpp"
 #include "engine/run/job_runner.hpp"
 
 #include <memory>
@@ -29,12 +29,12 @@ Ending run_compare(CompareFlags flags, const Session& session) {
       settings.run, flags.job, session,
       {.noun = "pairs",
        .not_finite = "weights that are not finite; their rows say so and have no numbers",
-       .json = [&] { return commands::compared_json(commands::read_compared(output)); },
+       .json = [&] { return commands::comparison_json(commands::read_comparison(output)); },
        .text =
            [&](std::size_t width, std::string& backend) {
-             const commands::Compared compared = commands::read_compared(output);
+             const commands::ComparisonSummary compared = commands::read_comparison(output);
              backend = compared.backend;
-             return commands::compared_text(compared, width);
+             return commands::comparison_text(compared, width);
            }},
       [&](const engine::RunHooks& hooks) { return commands::compare_models(settings, hooks); });
 }

@@ -11,7 +11,8 @@
 #include "core/text/size_text.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/progress.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/ranks_table.hpp"
+#include "report/spectra/spectra_tables.hpp"
 #include "statistics/null/sign_flip_null.hpp"
 
 #include <fmt/format.h>
@@ -128,7 +129,7 @@ void say_few_draws(std::int32_t draws, const Session& session) {
 }
 
 std::string tables_text(const std::string& output, std::size_t width, std::string& backend) {
-  const report::Shown shown = report::read_shown(output, {});
+  const report::SpectraView shown = report::read_spectra_view(output, {});
   backend = shown.backend;
   if (shown.is_adapter) {
     return report::ranks_text(output, {}, width);
@@ -138,7 +139,7 @@ std::string tables_text(const std::string& output, std::size_t width, std::strin
     report::ShowQuery query;
     query.table = table;
     text += fmt::format("/{}/\n", model::table_name(table)) +
-            report::groups_text(report::read_shown(output, query), width, kMaxTableLines);
+            report::groups_text(report::read_spectra_view(output, query), width, kMaxTableLines);
   }
   return text;
 }
@@ -153,7 +154,8 @@ Ending run_measure(const MeasureFlags& flags, const Session& session) {
       settings.run, flags.job, session,
       {.noun = "matrices",
        .not_finite = "weights that are not finite; their rows say so and have no metrics",
-       .json = [&] { return report::groups_json(report::read_shown(settings.run.output, {})); },
+       .json =
+           [&] { return report::groups_json(report::read_spectra_view(settings.run.output, {})); },
        .text =
            [&](std::size_t width, std::string& backend) {
              return tables_text(settings.run.output, width, backend);

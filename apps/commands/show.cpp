@@ -2,14 +2,17 @@
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"
 #include "apps/options/flag_names.hpp"
-#include "commands/compare/compared.hpp"
+#include "commands/compare/comparison_tables.hpp"
 #include "core/text/text_table.hpp"
-#include "report/text/cells_text.hpp"
-#include "report/text/shown_models.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/cells/cells_json.hpp"
+#include "report/cells/cells_text.hpp"
+#include "report/spectra/models_view.hpp"
+#include "report/spectra/ranks_table.hpp"
+#include "report/spectra/spectra_headline.hpp"
+#include "report/spectra/spectra_tables.hpp"
 #include "results/runs/run_status.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 
 #include <fmt/format.h>
 
@@ -43,9 +46,9 @@ struct ShowFlags {
   }
 };
 
-std::string text_of(const report::Shown& shown, const report::ShowQuery& query,
+std::string text_of(const report::SpectraView& shown, const report::ShowQuery& query,
                     const ShowFlags& flags) {
-  const std::string out = report::shown_headline(shown);
+  const std::string out = report::spectra_headline(shown);
   if (flags.top) {
     return out + report::top_text(shown, *flags.top, flags.ascending, flags.names_width());
   }
@@ -58,7 +61,7 @@ std::string text_of(const report::Shown& shown, const report::ShowQuery& query,
                               : report::groups_text(shown, flags.width()));
 }
 
-std::string json_of(const report::Shown& shown, const ShowFlags& flags) {
+std::string json_of(const report::SpectraView& shown, const ShowFlags& flags) {
   if (flags.top) {
     return report::top_json(shown, *flags.top, flags.ascending);
   }
@@ -71,7 +74,7 @@ void show_spectra(const ShowFlags& flags) {
                                    .k = flags.k,
                                    .selection = flags.selection(),
                                    .sort_by = flags.sort_by};
-  const report::Shown shown = report::read_shown(flags.path, query);
+  const report::SpectraView shown = report::read_spectra_view(flags.path, query);
   print_result(flags.json ? json_of(shown, flags) : text_of(shown, query, flags));
 }
 
@@ -92,17 +95,14 @@ std::string one_paragraph(const std::string& line, const ShowFlags& flags) {
 
 /// Pairs in groups; single ones are rows of cells.
 void show_pairs(const ShowFlags& flags) {
-  commands::Compared compared =
-      commands::read_compared(flags.path, flags.selection(), flags.per_layer);
+  commands::ComparisonSummary compared =
+      commands::read_comparison(flags.path, flags.selection(), flags.per_layer);
   if (flags.top) {
     commands::keep_top_groups(compared, *flags.top, flags.sort_by, flags.ascending);
   }
-  const std::string head = fmt::format("{}: {} of {} pairs compared ({}), {} beside {}\n",
-                                       printable(compared.path), compared.compared, compared.pairs,
-                                       compared.state, compared.model_a, compared.model_b);
-  print_result(flags.json
-                   ? commands::compared_json(compared)
-                   : one_paragraph(head, flags) + commands::compared_text(compared, flags.width()));
+  print_result(flags.json ? commands::comparison_json(compared)
+                          : one_paragraph(report::cells_headline(compared), flags) +
+                                commands::comparison_text(compared, flags.width()));
 }
 
 /// Files of compare, experts, cka, activations and routing: one table of their own each.
@@ -112,7 +112,7 @@ void show_cells(const ShowFlags& flags, results::FileSchema schema) {
     show_pairs(flags);
     return;
   }
-  results::ShownCells shown = results::read_shown_cells(flags.path, flags.selection());
+  results::ResultsView shown = results::read_view(flags.path, flags.selection());
   report::TopRows top = flags.top_rows();
   if (flags.top) {
     report::keep_top(shown, top);
@@ -129,7 +129,7 @@ void show_models(const ShowFlags& flags) {
   if (flags.top || flags.experts) {
     throw UsageError("E-SHOW-SEVERAL", "--top and --experts are of one file: name one");
   }
-  const auto models = report::read_shown_models(
+  const auto models = report::read_model_views(
       flags.paths,
       {.table = model::table_of_name(flags.table),
        .metric = flags.metric,

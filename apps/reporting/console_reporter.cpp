@@ -5,9 +5,10 @@
 #include "apps/process/session.hpp"
 #include "apps/process/stop_signals.hpp"
 #include "engine/run/job_runner.hpp"
-#include "report/text/cells_text.hpp"
-#include "results/runs/shown_cells.hpp"
+#include "report/cells/cells_json.hpp"
+#include "report/cells/cells_text.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 
 #include <fmt/format.h>
 
@@ -105,10 +106,10 @@ Ending run_cells(const engine::RunSettings& settings, const JobFlags& flags, con
   return run_job(settings, flags, session,
                  {.noun = results::row_noun(schema),
                   .not_finite = "numbers that are not finite; their rows say so",
-                  .json = [&] { return report::cells_json(results::read_shown_cells(output)); },
+                  .json = [&] { return report::cells_json(results::read_view(output)); },
                   .text =
                       [&](std::size_t width, std::string& /*backend*/) {
-                        return report::cells_text(results::read_shown_cells(output), width) + "\n";
+                        return report::cells_text(results::read_view(output), width) + "\n";
                       },
                   .remark = remark},
                  job);

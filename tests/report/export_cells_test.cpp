@@ -1,11 +1,12 @@
 // Exports of files whose rows are cells: tables, and phase-json from all kinds together.
 #include "commands/token_tables/activations_cells.hpp"
 #include "commands/token_tables/routing_cells.hpp"
+#include "report/cells/cells_json.hpp"
+#include "report/cells/cells_text.hpp"
 #include "report/export/export.hpp"
-#include "report/text/cells_text.hpp"
 #include "results/reading/validate.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 #include "statistics/samples/quantile.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
@@ -149,7 +150,7 @@ TEST_F(ExportCells, OlderFilesOfRoutingAreStillRead) {
   const std::string path = folder_ / "old.h5";
   write_cells(path, run);
   EXPECT_EQ(validate_file(path), std::vector<std::string>());
-  const ShownCells shown = read_shown_cells(path);
+  const ResultsView shown = read_view(path);
   EXPECT_FALSE(report::cells_text(shown, 200).empty());
   const Json document = Json::parse(report::cells_json(shown));
   EXPECT_TRUE(document["rows"][0]["gini"].is_number());

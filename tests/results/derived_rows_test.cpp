@@ -3,7 +3,7 @@
 #include "sample_run.hpp"
 
 #include "report/export/export.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "results/reading/results_reader.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/merge.hpp"
@@ -235,8 +235,8 @@ TEST(DerivedRows, AreNotAmongTheMatricesThatAreShown) {
   const auto store = open_run_store(path, weighted_run(), {}, false);
   measure_rows(*store, weighted_run(), 0, 14);
   store->publish_file();
-  const report::Shown shown = report::read_shown(path, {});
-  EXPECT_EQ(shown.matrices_total, 14);
+  const report::SpectraView shown = report::read_spectra_view(path, {});
+  EXPECT_EQ(shown.rows_total, 14);
   EXPECT_EQ(shown.matrices.size(), 14U);
   EXPECT_EQ(shown.state, "partial");
 }

@@ -2,9 +2,9 @@
 // beyond its columns, and what is shown of it.
 #include "commands/token_tables/activations_cells.hpp"
 #include "results/reading/file_checker.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/summary.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ void check_activations_file(results::FileChecker& checker) {
   results::check_rows(checker, check_activations);
 }
 
-std::vector<results::SummaryColumn> activations_columns(const results::ShownCells& shown) {
+std::vector<results::SummaryColumn> activations_columns(const results::ResultsView& shown) {
   std::vector<results::SummaryColumn> columns;
   const auto scale = shown.scales.find("threshold");
   const std::size_t thresholds = scale == shown.scales.end() ? 0 : scale->second.doubles.size();
@@ -44,7 +44,7 @@ std::vector<results::SummaryColumn> activations_columns(const results::ShownCell
       columns.push_back(
           {.heading = is_null ? "noise" : fmt::format("<={:g} rms", scale->second.doubles[i]),
            .value =
-               [array, i](const results::ShownRow& row) {
+               [array, i](const results::ViewRow& row) {
                  return i < row.arrays[array].size() ? row.arrays[array][i] : std::nan("");
                },
            .is_null = is_null,
@@ -72,7 +72,7 @@ std::vector<results::SummaryColumn> activations_columns(const results::ShownCell
   return columns;
 }
 
-results::Summary activations_summary(const results::ShownCells& shown) {
+results::Summary activations_summary(const results::ResultsView& shown) {
   return {.columns = activations_columns(shown),
           .remark =
               "<=t rms: share of values of at most t times the root mean square; noise: what "

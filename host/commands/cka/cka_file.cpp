@@ -7,10 +7,10 @@
 #include "results/reading/file_checker.hpp"
 #include "results/reading/source_pool.hpp"
 #include "results/reading/table_rows.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
 #include "results/schema/table_layout.hpp"
+#include "results/view/summary.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -132,10 +132,10 @@ Json cka_members(const CkaFindings& findings) {
   return members;
 }
 
-results::Summary cka_summary(const results::ShownCells& shown) {
+results::Summary cka_summary(const results::ResultsView& shown) {
   const CkaFindings findings = findings_of(shown.beside);
   results::SummaryColumn noise = results::null_column("noise 95 %", 0);
-  noise.value = [columns = cka_scale(shown)](const results::ShownRow& row) {
+  noise.value = [columns = cka_scale(shown)](const results::ViewRow& row) {
     return cka_number(row, "null_q95", columns, row.cells[cka_cell("best_layer_b")]);
   };
   return {.columns = {results::count_column("best in B", cka_cell("best_layer_b")),

@@ -22,7 +22,7 @@ std::string cell_text(double cka, double noise) {
   return std::isnan(cka) ? "-" : cka <= noise ? "." : fmt::format("{:.0f}", 100.0 * cka);
 }
 
-results::SummaryTable matrix_table(const results::ShownCells& shown,
+results::SummaryTable matrix_table(const results::ResultsView& shown,
                                    const std::vector<std::int64_t>& layers_b) {
   results::SummaryTable table{
       .title = "CKA in hundredths, layers of A down and of B across; . is within noise (95 %)",
@@ -36,7 +36,7 @@ results::SummaryTable matrix_table(const results::ShownCells& shown,
     table.layout.push_back(kCkaClose);
   }
   table.cells.push_back(std::move(head));
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : shown.rows) {
     std::vector<std::string> line = {std::to_string(row.layer)};
     for (const std::int64_t layer : layers_b) {
       const auto at = static_cast<double>(layer);
@@ -53,7 +53,7 @@ std::string interval_text(double low, double high) {
 }
 
 /// Several depths fall on one pair of layers where a model has few: it stands at the first.
-results::SummaryTable matched_table(const results::ShownCells& shown,
+results::SummaryTable matched_table(const results::ResultsView& shown,
                                     const std::vector<std::int64_t>& layers_b,
                                     const CkaFindings& findings) {
   results::SummaryTable table = {
@@ -64,7 +64,7 @@ results::SummaryTable matched_table(const results::ShownCells& shown,
   for (const MatchedLayer& layer : findings.matched) {
     const auto row =
         std::find_if(shown.rows.begin(), shown.rows.end(),
-                     [&](const results::ShownRow& one) { return one.layer == layer.layer_a; });
+                     [&](const results::ViewRow& one) { return one.layer == layer.layer_a; });
     if (row == shown.rows.end() || std::exchange(last, {layer.layer_a, layer.layer_b}) ==
                                        std::pair(layer.layer_a, layer.layer_b)) {
       continue;
@@ -82,12 +82,12 @@ results::SummaryTable matched_table(const results::ShownCells& shown,
 
 }  // namespace
 
-std::vector<std::int64_t> cka_scale(const results::ShownCells& shown) {
+std::vector<std::int64_t> cka_scale(const results::ResultsView& shown) {
   const auto scale = shown.scales.find("layers_b");
   return scale == shown.scales.end() ? std::vector<std::int64_t>() : scale->second.integers;
 }
 
-double cka_number(const results::ShownRow& row, std::string_view name,
+double cka_number(const results::ViewRow& row, std::string_view name,
                   const std::vector<std::int64_t>& layers_b, double layer_b) {
   const std::vector<double>& values = row.arrays.at(results::column_number(kCkaTable.arrays, name));
   for (std::size_t i = 0; i < std::min(values.size(), layers_b.size()); ++i) {
@@ -98,7 +98,7 @@ double cka_number(const results::ShownRow& row, std::string_view name,
   return std::nan("");
 }
 
-std::vector<results::SummaryTable> cka_tables(const results::ShownCells& shown,
+std::vector<results::SummaryTable> cka_tables(const results::ResultsView& shown,
                                               const CkaFindings& findings) {
   const std::vector<std::int64_t> layers_b = cka_scale(shown);
   std::vector<results::SummaryTable> tables;

@@ -4,7 +4,7 @@
 
 #include "cka_findings.hpp"
 
-#include "results/runs/shown_cells.hpp"
+#include "results/view/summary.hpp"
 
 #include <cstdint>
 #include <string_view>
@@ -13,13 +13,13 @@
 namespace vindex::commands {
 
 /// The layers of B, in the order of the arrays.
-std::vector<std::int64_t> cka_scale(const results::ShownCells& shown);
+std::vector<std::int64_t> cka_scale(const results::ResultsView& shown);
 
 /// Array `name` of `row` at layer `layer_b` of B; NaN where the row has none, or B no such layer.
-double cka_number(const results::ShownRow& row, std::string_view name,
+double cka_number(const results::ViewRow& row, std::string_view name,
                   const std::vector<std::int64_t>& layers_b, double layer_b);
 
-std::vector<results::SummaryTable> cka_tables(const results::ShownCells& shown,
+std::vector<results::SummaryTable> cka_tables(const results::ResultsView& shown,
                                               const CkaFindings& findings);
 
 }  // namespace vindex::commands

@@ -1,7 +1,7 @@
 // Owns what a file of `vindex compare` is: its row of the table of kinds, and what it promises
-// beyond its columns. What is shown of it: compared.hpp.
-#include "compare_summary.hpp"
+// beyond its columns. What is shown of it: comparison_summary.hpp.
 #include "pair_cells.hpp"
+#include "pair_summary.hpp"
 
 #include "results/reading/file_checker.hpp"
 #include "results/rows/bulk_source.hpp"
@@ -168,7 +168,7 @@ results::Schema compare_schema() {
           .describe = describe_pairs,
           .beside = pairs_beside,
           .check = check_compare_file,
-          .summarise = compare_summary};
+          .summarise = pair_summary};
 }
 
 }  // namespace vindex::commands

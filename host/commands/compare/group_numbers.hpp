@@ -1,4 +1,4 @@
-// Owns the numbers of a group of pairs: what each is over, and its place in ComparedGroup::numbers.
+// Owns the numbers of a group of pairs: what each is over, and its place in PairGroup::numbers.
 #pragma once
 
 #include "pair_cells.hpp"

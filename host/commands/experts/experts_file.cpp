@@ -5,9 +5,9 @@
 
 #include "results/reading/file_checker.hpp"
 #include "results/reading/square_array.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/summary.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ void check_experts_file(results::FileChecker& checker) {
   results::check_rows(checker, check_experts);
 }
 
-results::Summary experts_summary(const results::ShownCells& shown) {
+results::Summary experts_summary(const results::ResultsView& shown) {
   const OutlyingExperts found = outlying_experts(shown);
   return {.columns = {results::count_column("E", experts_cell("experts")),
                       results::number_column("cosine", experts_cell("cosine_mean")),

@@ -24,7 +24,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kFewestExperts = 5;
 /// Of a table of outliers.
 constexpr std::size_t kMostLines = 12;
-/// Places in ShownRow::derived.
+/// Places in ViewRow::derived.
 constexpr std::size_t kMeanCosine = 0, kNearestCosine = 1, kNearest = 2, kPairScale = 3;
 
 /// What the farthest of so many experts has by chance; drawing it takes a while.
@@ -43,7 +43,7 @@ double kept_or(std::map<std::int64_t, double>& known, std::int64_t count,
 
 /// Adds the outliers among `values`, one for each expert, NaN for one that has none. Of `nearest`
 /// the scale is that of all pairs, `pair_scale`; NaN: they are values of their own.
-void add_outliers(const results::ShownRow& row, const char* of, const std::vector<double>& values,
+void add_outliers(const results::ViewRow& row, const char* of, const std::vector<double>& values,
                   double pair_scale, ScoreNoise& noise, OutlyingExperts& out) {
   std::vector<double> present;
   std::vector<std::int64_t> experts;
@@ -80,7 +80,7 @@ void add_outliers(const results::ShownRow& row, const char* of, const std::vecto
   out.groups_with += out.experts.size() > before ? 1 : 0;
 }
 
-results::SummaryTable overlap_table(const results::ShownCells& shown) {
+results::SummaryTable overlap_table(const results::ResultsView& shown) {
   constexpr TextColumn kNumber{.right = true};
   constexpr TextColumn kClose{.right = true, .is_close = true};
   results::SummaryTable table = {
@@ -88,10 +88,10 @@ results::SummaryTable overlap_table(const results::ShownCells& shown) {
       .layout =
           {kNumber, {.min_width = 8}, kNumber, kNumber, kClose, kClose, kNumber, kClose, kClose},
       .title = "overlap of the top K singular subspaces of two experts, mean over pairs"};
-  const auto text = [](const results::ShownRow& row, std::size_t cell) {
+  const auto text = [](const results::ViewRow& row, std::size_t cell) {
     return results::number_text(row.cells[cell]);
   };
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : shown.rows) {
     const double k = row.cells[experts_cell("overlap_k")];
     if (std::isnan(k)) {
       continue;
@@ -168,10 +168,10 @@ std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
   return derived;
 }
 
-OutlyingExperts outlying_experts(const results::ShownCells& shown) {
+OutlyingExperts outlying_experts(const results::ResultsView& shown) {
   OutlyingExperts out;
   ScoreNoise noise;
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : shown.rows) {
     if (row.derived.empty()) {
       continue;
     }
@@ -193,7 +193,7 @@ OutlyingExperts outlying_experts(const results::ShownCells& shown) {
   return out;
 }
 
-std::vector<results::SummaryTable> expert_tables(const results::ShownCells& shown,
+std::vector<results::SummaryTable> expert_tables(const results::ResultsView& shown,
                                                  const OutlyingExperts& found) {
   std::vector<results::SummaryTable> tables;
   results::SummaryTable overlaps = overlap_table(shown);

@@ -5,7 +5,7 @@
 
 #include "core/json/json_document.hpp"
 #include "results/rows/bulk_source.hpp"
-#include "results/runs/shown_cells.hpp"
+#include "results/view/summary.hpp"
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ std::vector<std::vector<double>> derive_experts(const results::StoredRow& row,
 /// An expert whose robust score is beyond what the farthest of as many normal values (of the pairs
 /// of as many experts with normal cosines, where it is by its nearest) has in 95 of 100 draws.
 struct OutlyingExpert {
-  const results::ShownRow* row = nullptr;
+  const results::ViewRow* row = nullptr;
   std::int64_t expert = 0;
   const char* of = "";  ///< "norm", "mean cosine", "nearest"
   double value = 0.0, median = 0.0, z = 0.0;
@@ -35,10 +35,10 @@ struct OutlyingExperts {
   std::vector<OutlyingExpert> experts;
   std::int64_t groups = 0, groups_with = 0;
 };
-OutlyingExperts outlying_experts(const results::ShownCells& shown);
+OutlyingExperts outlying_experts(const results::ResultsView& shown);
 
 /// Overlaps where the file has them, and the experts that stand out.
-std::vector<results::SummaryTable> expert_tables(const results::ShownCells& shown,
+std::vector<results::SummaryTable> expert_tables(const results::ResultsView& shown,
                                                  const OutlyingExperts& found);
 /// What stands out, and how much of it chance gives.
 std::string outliers_text(const OutlyingExperts& found);

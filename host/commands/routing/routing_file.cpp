@@ -3,9 +3,9 @@
 #include "commands/token_tables/routing_cells.hpp"
 #include "results/reading/file_checker.hpp"
 #include "results/reading/square_array.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/summary.hpp"
 
 #include <fmt/format.h>
 
@@ -44,11 +44,11 @@ void check_routing_file(results::FileChecker& checker) {
   results::check_rows(checker, check_routing);
 }
 
-results::Summary routing_summary(const results::ShownCells&) {
+results::Summary routing_summary(const results::ResultsView&) {
   return {
       .columns = {{.heading = "E",
                    .value =
-                       [](const results::ShownRow& row) { return static_cast<double>(row.cols); },
+                       [](const results::ViewRow& row) { return static_cast<double>(row.cols); },
                    .is_count = true},
                   results::count_column("k", routing_cell("top_k")),
                   results::number_column("load cv", routing_cell("load_cv")),

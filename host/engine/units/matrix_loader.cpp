@@ -4,11 +4,7 @@
 #include "read_ahead_window.hpp"
 
 #include "core/process/stop.hpp"
-#include "decode/bind_view.hpp"
 #include "decode/encoding/code_layout.hpp"
-#include <vindex/error.hpp>
-
-#include <fmt/format.h>
 
 #include <span>
 #include <stop_token>

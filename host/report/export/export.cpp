@@ -1,7 +1,11 @@
 // Owns the table of formats and what each of them can serve.
 #include "export.hpp"
 
-#include "export_formats.hpp"
+#include "export_gate.hpp"
+#include "export_input.hpp"
+#include "export_phase.hpp"
+#include "export_table.hpp"
+#include "export_weightwatcher.hpp"
 
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"

@@ -1,16 +1,12 @@
 // Owns the translation of a results file into other tools' formats.
 #pragma once
 
+#include "phase_inputs.hpp"
+
 #include <string>
 #include <vector>
 
 namespace vindex::report {
-
-/// Files of other kinds that the export `phase-json` joins with the one it is given; empty: none.
-struct PhaseInputs {
-  std::string activations = {}, cka = {}, routing = {};
-  bool empty() const { return activations.empty() && cka.empty() && routing.empty(); }
-};
 
 /// Names of every format of export_file().
 std::vector<std::string> export_formats();

@@ -6,7 +6,7 @@
 //                            q75_var64}}
 // (Source: the public index of Divinci-AI's kimi-k2-instruct-vindex.) Singular values, which that
 // layout leaves out, stand beside the vectors in /vectors/.
-#include "export_formats.hpp"
+#include "export_gate.hpp"
 
 #include "core/json/json_document.hpp"
 #include "report/text/text_sink.hpp"

@@ -7,6 +7,11 @@
 //   routing: phase3_routing_stats.json
 #include "export_phase.hpp"
 
+#include "export_phase_aggregate.hpp"
+#include "export_phase_weights.hpp"
+#include "export_same_model.hpp"
+#include "phase_sources.hpp"
+
 #include "commands/token_tables/routing_cells.hpp"
 #include "core/files/output_target.hpp"
 #include "core/files/path_kind.hpp"
@@ -22,7 +27,7 @@ namespace vindex::report {
 
 namespace {
 
-Json attributes_of(const results::ShownCells& routing) {
+Json attributes_of(const results::ResultsView& routing) {
   Json out = Json::object();
   for (const results::RunAttribute& attribute : routing.attributes) {
     out[attribute.name] =
@@ -45,9 +50,7 @@ Json list_of(const std::vector<double>& values, std::int64_t experts) {
   return out;
 }
 
-}  // namespace
-
-Json phase3_document(const results::ShownCells& routing) {
+Json phase3_document(const results::ResultsView& routing) {
   Json out;
   out["schema"] = "vindex-phase3/1";
   out["model"] = routing.model;
@@ -59,7 +62,7 @@ Json phase3_document(const results::ShownCells& routing) {
   out["null_of"] = "uniform routing of as many tokens";
   Json& all = out["layers"] = Json::object();
   std::vector<std::vector<double>> columns(engine::kRoutingCells.size());
-  for (const results::ShownRow& row : routing.rows) {
+  for (const results::ViewRow& row : routing.rows) {
     Json entry = {{"status", row.status}, {"tokens", row.rows}, {"n_experts", row.cols}};
     if (!row.reason.empty()) {
       entry["reason"] = row.reason;
@@ -86,8 +89,6 @@ Json phase3_document(const results::ShownCells& routing) {
   return out;
 }
 
-namespace {
-
 void write_document(const std::string& folder, const char* name, const Json& document) {
   TextSink sink(folder + "/" + name);
   sink.write(document.dump(2) + "\n");
@@ -96,16 +97,16 @@ void write_document(const std::string& folder, const char* name, const Json& doc
 
 /// A published file of `schema` at `path`. Errors: FormatError E-RESULTS-KIND, UsageError
 /// E-EXPORT-PART.
-results::ShownCells published_cells(const std::string& path, results::FileSchema schema) {
+results::ResultsView published_cells(const std::string& path, results::FileSchema schema) {
   if (results::ResultsReader(path, schema).header().part) {
     throw UsageError("E-EXPORT-PART", printable(path) + " is a part of a run; merge it first");
   }
-  return results::read_shown_cells(path);
+  return results::read_view(path);
 }
 
 /// Puts the file at `path` where `sources` has none of its kind yet.
 void add_source(const std::string& path, results::FileSchema schema, PhaseSources& sources) {
-  std::optional<results::ShownCells>& place =
+  std::optional<results::ResultsView>& place =
       schema == results::FileSchema::kActivations ? sources.activations
       : schema == results::FileSchema::kCka       ? sources.cka
                                                   : sources.routing;

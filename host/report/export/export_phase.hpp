@@ -1,59 +1,15 @@
-// Owns what the documents of the export `phase-json` share: the layers of a file of spectra, their
-// headline numbers, and the files that the documents are made from.
+// Owns the export `phase-json`: a folder of documents, one for each phase.
 #pragma once
 
-#include "export_formats.hpp"
+#include "export_input.hpp"
+#include "phase_inputs.hpp"
 
-#include "core/json/json_document.hpp"
-#include "results/runs/shown_cells.hpp"
-#include "statistics/null/finite_sample.hpp"
-
-#include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace vindex::report {
-using Rows = std::vector<const results::StoredRow*>;
-using Layers = std::map<std::int32_t, std::map<model::Block, std::map<std::string, Rows>>>;
 
-/// At least one of them is there.
-struct PhaseSources {
-  const ExportInput* spectra = nullptr;
-  std::optional<results::FileDescription> description = std::nullopt;  ///< of `spectra`
-  std::optional<results::ShownCells> activations = std::nullopt;
-  std::optional<results::ShownCells> cka = std::nullopt;
-  std::optional<results::ShownCells> routing = std::nullopt;
-};
-
-/// median_NAME, q25_NAME, q75_NAME.
-void add_quantiles(Json& out, const char* name, const std::vector<double>& values);
-/// The group of `rows` as a draw (statistics/null/finite_sample.hpp).
-statistics::DrawnGroup drawn_rows(const Rows& rows);
-/// `value` of the measured ones of `rows`; where they were drawn, of those that stand for all.
-std::vector<double> values_of(const Rows& rows, double (*value)(const results::StoredRow&));
-/// var@64 of noise; NaN where shapes differ: a null is one of a shape.
-double common_null(const Rows& rows);
-
-Layers by_layer(const std::vector<results::StoredRow>& rows);
-/// The matrices that a layer's headline numbers are of: down_proj of the routed experts, of the
-/// dense MLP where there are none; without a down_proj, the block's first role. Null: neither.
-const Rows* headline(const std::map<model::Block, std::map<std::string, Rows>>& blocks,
-                     std::string& role);
-/// What a document of a file of spectra begins with.
-Json phase_head(const results::FileDescription& description, const char* phase);
-
-Json phase1_document(const results::FileDescription& description, const Layers& layers);
-Json phase2_document(const results::FileDescription& description, const Layers& layers);
-Json moe_config_document(const results::FileDescription& description, const Layers& layers);
-/// C1 to C5, each with what it was measured from.
-Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers);
-Json phase3_document(const results::ShownCells& routing);
-
-/// Refuses files of different models: ConfigurationError E-EXPORT-MODEL (78). Gives what was
-/// compared: "files" (the bytes that were measured), "shapes" (layers, widths, experts), or "none"
-/// (one file, or nothing that both say).
-std::string require_same_model(const std::map<std::string, std::string>& paths,
-                               const PhaseSources& sources, const Layers& layers);
+/// `input` at `path`; checks what is in the way before it writes.
+void export_phase_json(ExportInput& input, const std::string& path, const PhaseInputs& others,
+                       const std::string& folder, bool replace);
 
 }  // namespace vindex::report

@@ -1,6 +1,6 @@
 // Owns phase1_moe_svd_agg.json: C1 to C5 of the published cards, each with the file that it was
 // measured from, or null and the reason. Nothing is filled from a configuration.
-#include "export_phase.hpp"
+#include "export_phase_aggregate.hpp"
 
 #include "commands/cka/cka_cells.hpp"
 #include "commands/cka/cka_findings.hpp"
@@ -28,17 +28,17 @@ Json spread(const std::vector<double>& values) {
           {"max", Json(statistics::quantile(values, 1.0))}};
 }
 
-Json source_of(const results::ShownCells& shown) {
-  return {{"file", printable(shown.path)},
-          {"verb", results::writing_command(shown.schema)},
-          {"input", shown.model}};
+Json source_of(const results::ResultsView& view) {
+  return {{"file", printable(view.path)},
+          {"verb", results::writing_command(view.schema)},
+          {"input", view.model}};
 }
 
-/// Of the rows of `shown` the numbers that are there.
-std::vector<double> present(const results::ShownCells& shown,
-                            const std::function<double(const results::ShownRow&)>& value) {
+/// Of the rows of `view` the numbers that are there.
+std::vector<double> present(const results::ResultsView& view,
+                            const std::function<double(const results::ViewRow&)>& value) {
   std::vector<double> values;
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : view.rows) {
     const double number = value(row);
     if (!std::isnan(number)) {
       values.push_back(number);
@@ -48,10 +48,10 @@ std::vector<double> present(const results::ShownCells& shown,
 }
 
 /// MLP activations; what is dumped of the residual stream has statistics too.
-bool is_mlp(const results::ShownRow& row) { return row.role == "mlp"; }
+bool is_mlp(const results::ViewRow& row) { return row.role == "mlp"; }
 
-std::vector<double> all_cells(const results::ShownCells& shown, std::size_t cell) {
-  return present(shown, [&](const results::ShownRow& row) { return row.cells[cell]; });
+std::vector<double> all_cells(const results::ResultsView& view, std::size_t cell) {
+  return present(view, [&](const results::ViewRow& row) { return row.cells[cell]; });
 }
 
 /// An entry, or null and its reason among `missing`.
@@ -60,16 +60,16 @@ struct Entry {
   std::string reason = {};
 };
 
-Entry sparsity(const results::ShownCells& shown) {
-  const auto scale = shown.scales.find("threshold");
-  if (scale == shown.scales.end()) {
+Entry sparsity(const results::ResultsView& view) {
+  const auto scale = view.scales.find("threshold");
+  if (scale == view.scales.end()) {
     return {.reason = "the file has no thresholds"};
   }
   Json thresholds = Json::array();
   std::size_t layers = 0;
   for (std::size_t i = 0; i < scale->second.doubles.size(); ++i) {
     const auto column = [&](std::size_t array) {
-      return present(shown, [&](const results::ShownRow& row) {
+      return present(view, [&](const results::ViewRow& row) {
         return is_mlp(row) && i < row.arrays[array].size() ? row.arrays[array][i] : std::nan("");
       });
     };
@@ -87,22 +87,22 @@ Entry sparsity(const results::ShownCells& shown) {
   return {.value = {{"what",
                      "share of gate(x) * up(x) of at most t times its root mean square; the "
                      "published threshold is not known"},
-                    {"measured_from", source_of(shown)},
+                    {"measured_from", source_of(view)},
                     {"layers", layers},
                     {"thresholds", std::move(thresholds)},
                     {"null_of", "products of independent Gaussians"}}};
 }
 
-Entry concentration(const results::ShownCells& shown) {
-  const std::vector<double> mass = all_cells(shown, engine::activations_cell("top8_mass"));
+Entry concentration(const results::ResultsView& view) {
+  const std::vector<double> mass = all_cells(view, engine::activations_cell("top8_mass"));
   if (mass.empty()) {
     return {.reason = "the dump has no logits"};
   }
   const auto one = [&](std::size_t cell) {
-    return Json(statistics::quantile(all_cells(shown, cell), 0.5));
+    return Json(statistics::quantile(all_cells(view, cell), 0.5));
   };
   return {.value = {{"what", "probability of the eight likeliest tokens, mean over positions"},
-                    {"measured_from", source_of(shown)},
+                    {"measured_from", source_of(view)},
                     {"top8_mass", Json(mass.front())},
                     {"top8_mass_null", one(engine::activations_cell("top8_mass_null"))},
                     {"output_entropy", one(engine::activations_cell("output_entropy"))},
@@ -110,17 +110,17 @@ Entry concentration(const results::ShownCells& shown) {
                     {"null_of", "equal logits"}}};
 }
 
-Entry coherence(const results::ShownCells& shown) {
+Entry coherence(const results::ResultsView& view) {
   const std::vector<double> adjacent =
-      all_cells(shown, engine::activations_cell("gate_adjacent_cosine"));
+      all_cells(view, engine::activations_cell("gate_adjacent_cosine"));
   if (adjacent.empty()) {
     return {.reason = "the activations were measured without --model, whose gate_proj it is of"};
   }
   const auto median = [&](std::size_t cell) {
-    return Json(statistics::quantile(all_cells(shown, cell), 0.5));
+    return Json(statistics::quantile(all_cells(view, cell), 0.5));
   };
   Json out = {{"what", "mean cosine of rows f and f+1 of gate_proj, over layers"},
-              {"measured_from", source_of(shown)},
+              {"measured_from", source_of(view)},
               {"layers", adjacent.size()}};
   out.update(spread(adjacent));
   out["null"] = 0.0;
@@ -154,9 +154,9 @@ std::set<std::int32_t> dense_layers(const Layers& layers) {
 }
 
 /// Over the layers but those in `dense`.
-Entry neuron_variance(const results::ShownCells& shown, const std::set<std::int32_t>& dense) {
+Entry neuron_variance(const results::ResultsView& view, const std::set<std::int32_t>& dense) {
   const std::size_t cell = engine::activations_cell("neuron_variance");
-  const std::vector<double> values = present(shown, [&](const results::ShownRow& row) {
+  const std::vector<double> values = present(view, [&](const results::ViewRow& row) {
     return is_mlp(row) && !dense.contains(row.layer) ? row.cells[cell] : std::nan("");
   });
   if (values.empty()) {
@@ -167,25 +167,25 @@ Entry neuron_variance(const results::ShownCells& shown, const std::set<std::int3
   Json out = {{"what",
                "mean over neurons of the variance of gate(x) * up(x) over tokens (C4 of "
                "the dense cards), over layers"},
-              {"measured_from", source_of(shown)},
+              {"measured_from", source_of(view)},
               {"layers", values.size()}};
   out.update(spread(values));
   return {.value = std::move(out)};
 }
 
-Entry stages(const results::ShownCells& shown) {
-  const commands::CkaFindings findings = commands::findings_of(shown.beside);
+Entry stages(const results::ResultsView& view) {
+  const commands::CkaFindings findings = commands::findings_of(view.beside);
   if (!findings.stages) {
     return {.reason =
                 "the file does not hold the CKA of every layer of A and the next with its standard "
                 "error (older files, dumps without prompts)"};
   }
-  const std::vector<double> adjacent = all_cells(shown, commands::cka_cell("adjacent_cka"));
+  const std::vector<double> adjacent = all_cells(view, commands::cka_cell("adjacent_cka"));
   return {.value = {{"what",
                      "1 + layers whose unbiased CKA with the next layer is below its limit: the "
                      "trend of its neighbours less three deviations and three of its standard "
                      "errors"},
-                    {"measured_from", source_of(shown)},
+                    {"measured_from", source_of(view)},
                     {"stages", findings.stages->count},
                     {"breaks", findings.stage_breaks},
                     {"limits", findings.stages->limits},
@@ -238,8 +238,8 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
     out["model"] = sources.activations ? sources.activations->model : sources.cka->model;
   }
   Json missing = Json::object();
-  const auto entry_of = [&](const char* name, const std::optional<results::ShownCells>& file,
-                            const std::function<Entry(const results::ShownCells&)>& read,
+  const auto entry_of = [&](const char* name, const std::optional<results::ResultsView>& file,
+                            const std::function<Entry(const results::ResultsView&)>& read,
                             const char* absent) {
     Entry entry = file ? read(*file) : Entry{.reason = absent};
     if (entry.value.is_null()) {
@@ -250,13 +250,13 @@ Json phase1_aggregate_document(const PhaseSources& sources, const Layers& layers
   constexpr const char* kNoActivations =
       "no file of `vindex activations` was given (--activations); weights alone do not determine "
       "it";
-  const std::optional<results::ShownCells>& activations = sources.activations;
+  const std::optional<results::ResultsView>& activations = sources.activations;
   out["C1"] = entry_of("C1", activations, sparsity, kNoActivations);
   out["C2"] = entry_of("C2", activations, concentration, kNoActivations);
   out["C3"] = entry_of("C3", activations, coherence,
                        "no file of `vindex activations --model` was given (--activations)");
-  const auto variance_of = [&](const results::ShownCells& shown) {
-    return neuron_variance(shown, dense_layers(layers));
+  const auto variance_of = [&](const results::ResultsView& view) {
+    return neuron_variance(view, dense_layers(layers));
   };
   Json variance = entry_of("C4.neuron_variance", activations, variance_of, kNoActivations);
   if (sources.spectra == nullptr) {

@@ -1,6 +1,8 @@
 // Owns phase1_moe_svd.json, phase2_router_svd.json and moe_config.json: what a file of spectra says
 // in the export `phase-json`.
-#include "export_phase.hpp"
+#include "export_phase_weights.hpp"
+
+#include "export_input.hpp"
 
 #include "commands/spectra/draw_lines.hpp"
 #include "core/json/json.hpp"

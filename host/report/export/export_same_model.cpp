@@ -1,5 +1,5 @@
 // Owns the refusal to join files of different models in one export.
-#include "export_phase.hpp"
+#include "export_same_model.hpp"
 
 #include <vindex/error.hpp>
 
@@ -45,9 +45,9 @@ struct Width {
   std::string what;  ///< "experts", "neurons", "hidden width"
 };
 
-std::vector<Width> widths_of(const results::ShownCells& shown) {
+std::vector<Width> widths_of(const results::ResultsView& view) {
   std::vector<Width> widths;
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : view.rows) {
     if (row.role == "mlp" || row.role == "hidden" || row.role == "router_logits") {
       widths.push_back({row.layer, row.cols,
                         row.role == "mlp"      ? "neurons"

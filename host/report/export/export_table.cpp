@@ -1,6 +1,6 @@
 // Owns the exports `csv` and `json`: every column of /matrix/, of a derived table, or of the table
 // of another kind of file as it is; json also its arrays.
-#include "export_formats.hpp"
+#include "export_table.hpp"
 
 #include "report/text/text_sink.hpp"
 #include "results/reading/query.hpp"

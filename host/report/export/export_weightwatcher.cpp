@@ -2,7 +2,8 @@
 // order, under its names and with its meanings (lambda = s^2; its spectral_norm is s_1^2, its norm
 // the squared Frobenius norm); docs/files/results-file.md says where they differ. Source:
 // WeightWatcher 0.7.7 (PyPI): weightwatcher.py, RMT_Util.py, WW_powerlaw.py.
-#include "export_formats.hpp"
+#include "export_weightwatcher.hpp"
+
 #include "weightwatcher_fits.hpp"
 
 #include "report/text/text_sink.hpp"

@@ -5,7 +5,7 @@
 #include "page_values.hpp"
 
 #include "model/index/records.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/metric_groups.hpp"
 #include "results/reading/query.hpp"
 #include "results/reading/table_rows.hpp"
 #include "results/schema/table_columns.hpp"

@@ -18,7 +18,7 @@ class BulkSource;
 class FileChecker;
 class ResultsReader;
 struct FileDescription;
-struct ShownCells;
+struct ResultsView;
 struct SideTables;
 struct Summary;
 struct TableLayout;
@@ -60,7 +60,7 @@ struct Schema {
   /// Numbers of a measured row that follow from its arrays of two dimensions, for what is shown.
   std::vector<std::vector<double>> (*derive)(const StoredRow&, BulkSource&) = nullptr;
   /// What is shown of its rows, for people and for programs.
-  Summary (*summarise)(const ShownCells&) = nullptr;
+  Summary (*summarise)(const ResultsView&) = nullptr;
 };
 
 /// Every kind of the program. The list is host/commands/schemas.cpp: each job declares its own.
@@ -83,7 +83,7 @@ class ScopedSchema {
   Schema schema_;
 };
 
-/// What the rows of a file are called, and the verb that writes them.
+/// What the rows of a file are called, and the command that writes them.
 const char* row_noun(FileSchema schema);         ///< "matrices", "pairs"
 const char* writing_command(FileSchema schema);  ///< "measure", "compare"
 const char* outcome_word(FileSchema schema);     ///< "measured", "compared": what a finished row is

@@ -6,8 +6,8 @@
 #include "results/reading/query.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/run_status.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/results_view.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"
 #include "tests/support/float_model.hpp"
@@ -68,7 +68,7 @@ TEST_F(NormsJobTest, GivesTheNormsOfMeasure) {
   EXPECT_EQ(measure_norms(settings("norms.h5"), {}).exit_code, ExitCode::kOk);
   EXPECT_EQ(measure_model({.run = settings("spectra.h5")}, {}).exit_code, ExitCode::kOk);
   EXPECT_EQ(results::validate_file(folder_ / "norms.h5"), std::vector<std::string>{});
-  const results::ShownCells norms = results::read_shown_cells(folder_ / "norms.h5");
+  const results::ResultsView norms = results::read_view(folder_ / "norms.h5");
   const std::vector<double> wanted =
       results::ResultsFile(folder_ / "spectra.h5").numbers("frobenius_norm", {{0, 1, 2, 3, 4, 5}});
   ASSERT_EQ(norms.rows.size(), kMatrices);
@@ -98,8 +98,8 @@ TEST_F(NormsJobTest, StopsWithWhatIsFinishedAndResumes) {
   EXPECT_EQ(resumed.measured_now, std::int64_t{kMatrices} - 2);
   EXPECT_EQ(results::read_status(folder_ / "norms.h5").state, "complete");
   measure_norms(settings("whole.h5"), {});
-  const results::ShownCells a = results::read_shown_cells(folder_ / "norms.h5");
-  const results::ShownCells b = results::read_shown_cells(folder_ / "whole.h5");
+  const results::ResultsView a = results::read_view(folder_ / "norms.h5");
+  const results::ResultsView b = results::read_view(folder_ / "whole.h5");
   for (std::size_t i = 0; i < kMatrices; ++i) {
     EXPECT_EQ(a.rows[i].cells, b.rows[i].cells);
   }
@@ -118,7 +118,7 @@ TEST_F(NormsJobTest, SaysWhichMatrixHasNoNorm) {
   write();
   const engine::RunOutcome outcome = measure_norms(settings("norms.h5"), {});
   EXPECT_EQ(outcome.not_finite, 1);
-  const results::ShownCells norms = results::read_shown_cells(folder_ / "norms.h5");
+  const results::ResultsView norms = results::read_view(folder_ / "norms.h5");
   EXPECT_EQ(norms.rows[2].status, "not_finite");
   EXPECT_EQ(norms.rows[2].reason, "1 weights are not finite");
   EXPECT_EQ(results::validate_file(folder_ / "norms.h5"), std::vector<std::string>{});

@@ -10,7 +10,7 @@
 #include "results/reading/results_reader.hpp"
 #include "results/reading/table_rows.hpp"
 #include "results/reading/validate.hpp"
-#include "results/runs/shown_cells.hpp"
+#include "results/view/results_view.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include <vindex/error.hpp>
 
@@ -146,12 +146,12 @@ class TraceStatisticsTest : public ::testing::Test {
 };
 
 /// Every number and array of `other` is in the row of the same name of `own`.
-void expect_rows(const results::ShownCells& own, const results::ShownCells& other,
+void expect_rows(const results::ResultsView& own, const results::ResultsView& other,
                  std::string_view role, double slack = 0.0) {
   const results::CellTable& mine = *results::schema_of(own.schema).cells;
   const results::CellTable& theirs = *results::schema_of(other.schema).cells;
   std::size_t compared = 0;
-  for (const results::ShownRow& row : other.rows) {
+  for (const results::ViewRow& row : other.rows) {
     if (row.role != role) {
       continue;
     }
@@ -188,7 +188,7 @@ TEST_F(TraceStatisticsTest, AreThoseOfADump) {
   writer.finish();
   own->finish(nullptr);
   EXPECT_EQ(results::validate_file(folder / "statistics.h5"), std::vector<std::string>());
-  const results::ShownCells shown = results::read_shown_cells(folder / "statistics.h5");
+  const results::ResultsView shown = results::read_view(folder / "statistics.h5");
   EXPECT_EQ(shown.state, "complete");
 
   RoutingSettings routing;
@@ -196,17 +196,17 @@ TEST_F(TraceStatisticsTest, AreThoseOfADump) {
   routing.rule = model.layers[1].mixture->rule;
   routing.run = run_settings(folder / "routing.h5");
   measure_routing(routing, {});
-  expect_rows(shown, results::read_shown_cells(folder / "routing.h5"), "router_logits");
+  expect_rows(shown, results::read_view(folder / "routing.h5"), "router_logits");
 
   ActivationsSettings activations;
   activations.dump = dump;
   activations.run = run_settings(folder / "mlp.h5");
   measure_activations(activations, {});
-  expect_rows(shown, results::read_shown_cells(folder / "mlp.h5"), "mlp");
+  expect_rows(shown, results::read_view(folder / "mlp.h5"), "mlp");
   activations.hidden = true;
   activations.run = run_settings(folder / "hidden.h5");
   measure_activations(activations, {});
-  expect_rows(shown, results::read_shown_cells(folder / "hidden.h5"), "hidden");
+  expect_rows(shown, results::read_view(folder / "hidden.h5"), "hidden");
 
   CkaSettings cka;
   cka.dump_a = cka.dump_b = dump;
@@ -214,7 +214,7 @@ TEST_F(TraceStatisticsTest, AreThoseOfADump) {
   cka.permutations = 20;
   cka.run = run_settings(folder / "cka.h5");
   compare_activations(cka, {});
-  const results::ShownCells layers = results::read_shown_cells(folder / "cka.h5");
+  const results::ResultsView layers = results::read_view(folder / "cka.h5");
   const results::ResultsReader reader(folder / "statistics.h5", std::nullopt);
   const std::uint64_t pairs = kLayers * (kLayers + 1) / 2;
   const auto value = results::read_numbers<double>(reader.file(), "/cka/cka", {pairs});
@@ -250,8 +250,8 @@ TEST_F(TraceStatisticsTest, DoNotDependOnBlocksNorOnBudgetNorOnAPause) {
     one[0] = after.get();
     show(one, pause, kLayers, 50);
     after->finish(nullptr);
-    const results::ShownCells a = results::read_shown_cells(folder / "whole.h5");
-    const results::ShownCells b = results::read_shown_cells(path);
+    const results::ResultsView a = results::read_view(folder / "whole.h5");
+    const results::ResultsView b = results::read_view(path);
     ASSERT_EQ(a.rows.size(), b.rows.size());
     for (std::size_t i = 0; i < a.rows.size(); ++i) {
       for (std::size_t cell = 0; cell < a.rows[i].cells.size(); ++cell) {
@@ -282,7 +282,7 @@ TEST_F(TraceStatisticsTest, ValuesThatAreNotFiniteAreSaid) {
       {.layer = 0, .first = 0, .rows = prompts.tokens(), .width = kHidden, .values = rows.data()});
   own->end_layer(0);
   own.reset();
-  const results::ShownCells shown = results::read_shown_cells(folder / "out.h5");
+  const results::ResultsView shown = results::read_view(folder / "out.h5");
   const auto row = std::find_if(shown.rows.begin(), shown.rows.end(),
                                 [](const auto& one) { return one.tensor == "hidden.0"; });
   ASSERT_NE(row, shown.rows.end());

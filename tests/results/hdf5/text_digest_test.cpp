@@ -6,10 +6,10 @@
 #include "robustness_fixture.hpp"
 
 #include "commands/experts/experts_cells.hpp"
-#include "report/text/cells_text.hpp"
+#include "report/cells/cells_text.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/merge.hpp"
-#include "results/runs/shown_cells.hpp"
+#include "results/view/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/sample_run.hpp"
 #include <vindex/error.hpp>
@@ -100,7 +100,7 @@ TEST(TextDigest, ReadersRefuseWhatValidateWould) {
   ASSERT_NE(at, std::string::npos);
   bytes[at] = 'd';
   write_file(path, bytes);
-  const Outcome shown = outcome_of([&] { read_shown_cells(path); });
+  const Outcome shown = outcome_of([&] { read_view(path); });
   EXPECT_EQ(shown.id, "E-RESULTS-DATA");
   EXPECT_EQ(shown.code, ExitCode::kMalformedInput);
   EXPECT_EQ(outcome_of([&] { merge_parts({path}, folder / "m.h5"); }).code,
@@ -151,7 +151,7 @@ TEST(SchemaMinor, AFileWithoutTheColumnsOfALaterOneIsRead) {
   set_text_attribute(again, "schema_version", "1.0");
   H5Fclose(again);
   EXPECT_EQ(validate_file(path), std::vector<std::string>{});
-  EXPECT_NO_THROW(report::cells_text(read_shown_cells(path), 80));
+  EXPECT_NO_THROW(report::cells_text(read_view(path), 80));
   merge_parts({path}, folder / "merged.h5");
   EXPECT_EQ(validate_file(folder / "merged.h5"), std::vector<std::string>{});
 }

@@ -1,12 +1,12 @@
 // Files whose rows are cells that are not what they claim: every planted damage is found, and none
 // is more than a clear error.
 #include "commands/token_tables/routing_cells.hpp"
+#include "report/cells/cells_text.hpp"
 #include "report/export/export.hpp"
-#include "report/text/cells_text.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/merge.hpp"
 #include "results/runs/run_status.hpp"
-#include "results/runs/shown_cells.hpp"
+#include "results/view/results_view.hpp"
 #include "tests/results/cell_run.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
 #include "tests/results/hdf5/robustness_fixture.hpp"
@@ -199,7 +199,7 @@ void read_every_way(const std::string& path, const std::string& folder) {
   const std::function<void()> ways[] = {
       [&] { validate_file(path); },
       [&] { read_status(path); },
-      [&] { report::cells_text(read_shown_cells(path), 80); },
+      [&] { report::cells_text(read_view(path), 80); },
       [&] { report::export_file(path, "json", folder + "/out.json"); },
       [&] { report::export_file(path, "phase-json", folder + "/phases"); },
       [&] { merge_parts({path}, folder + "/merged.h5"); }};
@@ -272,7 +272,7 @@ TEST(HostileCells, AnotherKindIsRefusedByName) {
       outcome_of([&] { open_run_store(path, cell_run(FileSchema::kCka), {}, false); });
   EXPECT_EQ(opened.id, "E-OUT-FOREIGN");
   write_sample(folder / "spectra.h5", sample_run());
-  EXPECT_EQ(outcome_of([&] { read_shown_cells(folder / "spectra.h5"); }).id, "E-RESULTS-KIND");
+  EXPECT_EQ(outcome_of([&] { read_view(folder / "spectra.h5"); }).id, "E-RESULTS-KIND");
   const Outcome merged = outcome_of([&] {
     merge_parts({path, folder / "spectra.h5"}, folder / "both.h5");
   });

@@ -2,7 +2,7 @@
 // later versions.
 #include "results/reading/query.hpp"
 
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/run_status.hpp"
 #include "tests/results/hdf5/forget_digests.hpp"
@@ -257,7 +257,7 @@ TEST_F(QueryTest, AFileOfALaterMinorVersionIsReadAsFarAsItIsUnderstood) {
   EXPECT_FALSE(has("a_group"));
   report::ShowQuery shown;
   shown.metric = "sharpness";
-  for (const report::ShownMatrix& matrix : report::read_shown(file_, shown).matrices) {
+  for (const report::MatrixView& matrix : report::read_spectra_view(file_, shown).matrices) {
     if (matrix.tensor == run_.matrices[1].tensor) {
       EXPECT_EQ(matrix.block, model::Block::kOther);
       EXPECT_EQ(matrix.numbers.value, 0.5);

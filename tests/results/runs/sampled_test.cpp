@@ -1,7 +1,7 @@
 // Columns of schema 1.2: theta in every file, what samples say where they were taken; files of
 // earlier minor versions.
 #include "report/export/export.hpp"
-#include "report/text/shown_spectra.hpp"
+#include "report/spectra/spectra_view.hpp"
 #include "results/reading/query.hpp"
 #include "results/reading/validate.hpp"
 #include "results/runs/merge.hpp"
@@ -31,11 +31,11 @@ class Sampled : public ::testing::Test {
     std::iota(rows.begin(), rows.end(), 0);
     return rows;
   }
-  report::Shown shown(const std::string& metric, const std::string& sort_by = "") const {
+  report::SpectraView shown(const std::string& metric, const std::string& sort_by = "") const {
     report::ShowQuery query;
     query.metric = metric;
     query.sort_by = sort_by;
-    return report::read_shown(file_, query);
+    return report::read_spectra_view(file_, query);
   }
   bool has_column(const std::string& name) const {
     const std::vector<ColumnInfo> columns = ResultsFile(file_).columns();
@@ -254,7 +254,7 @@ TEST_F(Sampled, ARunWithoutSamplesIsAnotherRun) {
 
 TEST_F(Sampled, ColumnsAreShownAndExported) {
   write_sample(file_, run_);
-  const report::Shown sorted = shown("theta", "theta_seed");
+  const report::SpectraView sorted = shown("theta", "theta_seed");
   EXPECT_TRUE(sorted.metric.has_null);
   EXPECT_EQ(sorted.matrices[2].numbers.value,
             sample_numbers(run_, 2).values[statistics::Metric::kTheta]);
@@ -288,7 +288,7 @@ TEST_F(Sampled, FilesOfSchema11AreReadAndResumed) {
   make_older();
   EXPECT_EQ(validate_file(file_), std::vector<std::string>());
   EXPECT_THROW(shown("theta"), UsageError);
-  EXPECT_EQ(shown("stable_rank").matrices_measured, half);
+  EXPECT_EQ(shown("stable_rank").rows_measured, half);
   {
     const auto store = open_run_store(file_, run_, {}, false);
     EXPECT_TRUE(store->done()[0]);

@@ -5,9 +5,9 @@
 
 #include "results/reading/file_checker.hpp"
 #include "results/reading/table_rows.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/summary.hpp"
 
 #include <fmt/format.h>
 
@@ -149,9 +149,9 @@ struct ShownGates {
   double norm = 0.0, cosine = 0.0, null = 0.0, rounding = 0.0;
 };
 
-results::SummaryTable gates_table(const results::ShownCells& shown) {
+results::SummaryTable gates_table(const results::ResultsView& shown) {
   std::map<std::pair<std::int32_t, model::Block>, ShownGates> groups;
-  for (const results::ShownRow& row : shown.rows) {
+  for (const results::ViewRow& row : shown.rows) {
     const double features = row.cells[gate_vector_cell("features")];
     if (std::isnan(features)) {
       continue;
@@ -182,7 +182,7 @@ results::SummaryTable gates_table(const results::ShownCells& shown) {
   return table;
 }
 
-results::Summary gate_vectors_summary(const results::ShownCells& shown) {
+results::Summary gate_vectors_summary(const results::ResultsView& shown) {
   return {
       .columns = {results::count_column("features", gate_vector_cell("features")),
                   results::number_column("norm", gate_vector_cell("norm_mean")),

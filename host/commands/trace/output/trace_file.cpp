@@ -7,9 +7,9 @@
 #include "results/reading/source_pool.hpp"
 #include "results/reading/square_array.hpp"
 #include "results/reading/table_rows.hpp"
-#include "results/runs/shown_cells.hpp"
 #include "results/schema/member_columns.hpp"
 #include "results/schema/schema.hpp"
+#include "results/view/summary.hpp"
 #include "statistics/cka/gram_cka.hpp"
 
 #include <fmt/format.h>
@@ -175,11 +175,11 @@ Json pairs_json(const results::SideTable& pairs) {
 }
 
 /// A table of the rows of `roles`, as `columns`; those without a number in any row are left out.
-results::SummaryTable role_table(const results::ShownCells& shown,
+results::SummaryTable role_table(const results::ResultsView& shown,
                                  std::span<const std::string_view> roles, std::string title,
                                  std::span<const results::SummaryColumn> columns) {
-  std::vector<const results::ShownRow*> rows;
-  for (const results::ShownRow& row : shown.rows) {
+  std::vector<const results::ViewRow*> rows;
+  for (const results::ViewRow& row : shown.rows) {
     if (std::find(roles.begin(), roles.end(), row.role) != roles.end()) {
       rows.push_back(&row);
     }
@@ -196,11 +196,11 @@ results::SummaryTable role_table(const results::ShownCells& shown,
       table.cells[i + 1].push_back(text(*rows[i]));
     }
   };
-  add("layer", {.right = true}, [](const results::ShownRow& row) {
+  add("layer", {.right = true}, [](const results::ViewRow& row) {
     return row.layer < 0 ? std::string("-") : std::to_string(row.layer);
   });
   if (roles.size() > 1) {
-    add("of", {}, [](const results::ShownRow& row) { return row.role; });
+    add("of", {}, [](const results::ViewRow& row) { return row.role; });
   }
   for (const results::SummaryColumn& column : columns) {
     const bool is_there = std::any_of(
@@ -208,7 +208,7 @@ results::SummaryTable role_table(const results::ShownCells& shown,
     if (is_there) {
       add(column.heading,
           {.right = true, .is_close = column.is_null, .dropped_as = column.dropped_as},
-          [&](const results::ShownRow& row) {
+          [&](const results::ViewRow& row) {
             return results::number_text(column.value(row), column.is_count);
           });
     }
@@ -256,7 +256,7 @@ std::vector<results::SummaryColumn> logit_columns() {
   return out;
 }
 
-results::Summary trace_summary(const results::ShownCells& shown) {
+results::Summary trace_summary(const results::ResultsView& shown) {
   using Roles = std::vector<std::string_view>;
   results::Summary summary = {
       .remark =
