@@ -1,5 +1,5 @@
 // The command inspect: what a model is made of.
-#include "model/inspect.hpp"
+#include "model/inspect/inspect.hpp"
 
 #include "apps/console/terminal.hpp"
 #include "apps/options/command.hpp"

@@ -1,10 +1,9 @@
-// Owns putting stored tensors together: which are codes, which are companions of which codes (also
-// across shards), and what one logical weight they make.
+// Owns what one logical weight is: stored codes, and the companions that belong to them.
 #pragma once
+
 #include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "input/model_files.hpp"
-#include "model/config/model_config.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -32,12 +31,5 @@ struct LogicalTensor {
   bool orphan = false;      ///< a companion whose codes are not in the model
   bool shape_known = true;  ///< false: a scheme whose logical shape could not be told
 };
-
-/// All logical tensors, in bytewise order of name. Reads nothing but the values of `weight_shape`
-/// tensors (16 bytes each, neighbours in one read). `threads` as in IndexOptions. Errors: those of
-/// the sources.
-std::vector<LogicalTensor> bind_companions(const input::ModelFiles& files,
-                                           const QuantClaims& claims, std::int32_t threads,
-                                           std::vector<Warning>& warnings);
 
 }  // namespace vindex::model

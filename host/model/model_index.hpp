@@ -140,7 +140,7 @@ struct ModelIndex {
 };
 
 /// What is done with an output matrix that the configuration ties to the embedding and that is
-/// stored all the same (model/tied_output.hpp).
+/// stored all the same (model/index/tied_output.hpp).
 enum class TiedOutput : std::uint8_t {
   kCompareAll,     ///< of equal bytes they are one matrix
   kComparePlaces,  ///< the same, by a few places: for those who read headers only
@@ -157,10 +157,5 @@ struct IndexOptions {
   TiedOutput tied = TiedOutput::kCompareAll;
   std::int32_t threads = 0;  ///< that index; 0: one for each usable core, at most 8
 };
-
-/// Interprets the tensors of `files`. Errors: FormatError only for what makes the model as a whole
-/// unreadable; a weight whose companions are missing or misshapen becomes a record with
-/// `unsupported` set.
-ModelIndex index_model(const input::ModelFiles& files, const IndexOptions& options = {});
 
 }  // namespace vindex::model

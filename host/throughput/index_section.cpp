@@ -8,6 +8,7 @@
 #include "core/json/json_document.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include "write/output_folder.hpp"
 #include "write/safetensors_writer.hpp"

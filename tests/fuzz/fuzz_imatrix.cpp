@@ -1,6 +1,7 @@
 // Any bytes as an importance matrix in either format: refused by this project's error, or every
 // entry lies inside the file, holds what it says and weighs the matrices of a small model.
 #include "model/importance/importance_matrix.hpp"
+#include "model/index/index_model.hpp"
 #include <vindex/error.hpp>
 
 #include <cmath>

@@ -5,6 +5,7 @@
 #include "gguf_mutator.hpp"
 
 #include "decode/encoding/code_layout.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>

@@ -1,5 +1,5 @@
 // Dumps of activations: names, shapes and prompts that are read, and those that disagree.
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 
 #include "tests/support/expect_error.hpp"
 #include "tests/support/npy_builder.hpp"

@@ -1,5 +1,5 @@
 // What `vindex inspect` says, as text and as JSON, with hostile names.
-#include "model/inspect.hpp"
+#include "model/inspect/inspect.hpp"
 
 #include "model_fixture.hpp"
 

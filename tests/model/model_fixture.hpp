@@ -4,6 +4,7 @@
 
 #include "core/integers.hpp"
 #include "input/local/file_source.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include <vindex/error.hpp>
 

@@ -1,7 +1,7 @@
 // The same index whatever the number of threads, errors and warnings included.
 #include "model_fixture.hpp"
 
-#include "model/inspect.hpp"
+#include "model/inspect/inspect.hpp"
 #include "tests/support/expect_error.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Output matrices that are stored although the configuration ties them to the embedding.
 #include "model_fixture.hpp"
 
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 
 namespace vindex::model::tied_output_test {
 namespace {

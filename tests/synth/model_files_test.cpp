@@ -4,6 +4,7 @@
 
 #include "decode/decode_matrix.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include "synth/make_model.hpp"
 #include "synth/model_plan.hpp"

@@ -5,8 +5,8 @@
 #include "backend/backend.hpp"
 #include "engine/run/job.hpp"
 #include "engine/run/opening.hpp"
-#include "model/dump.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/dump/dump.hpp"
+#include "model/transformer/features.hpp"
 #include "statistics/null/nulls.hpp"
 
 #include <cstdint>

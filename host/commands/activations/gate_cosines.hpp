@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/backend.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 
 #include <cstdint>
 #include <limits>

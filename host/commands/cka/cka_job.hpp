@@ -6,7 +6,7 @@
 #include "cka_tile.hpp"
 
 #include "engine/run/job.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "commands/token_tables/activation_rows.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 #include "statistics/cka/cka.hpp"
 
 #include <string>

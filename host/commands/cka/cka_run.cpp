@@ -10,7 +10,7 @@
 #include "engine/plan/memory_budget.hpp"
 #include "engine/run/description_parts.hpp"
 #include "engine/run/job_frame.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 #include "statistics/cka/cka.hpp"
 #include <vindex/error.hpp>
 

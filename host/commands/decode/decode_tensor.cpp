@@ -11,6 +11,7 @@
 #include "engine/units/matrix_loader.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>

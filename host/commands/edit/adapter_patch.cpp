@@ -11,6 +11,7 @@
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
 #include "model/adapters/adapter_names.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include "model/products/product.hpp"
 #include <vindex/error.hpp>

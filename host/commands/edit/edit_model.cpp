@@ -15,6 +15,7 @@
 #include "input/model_store.hpp"
 #include "input/open/open_model.hpp"
 #include "model/config/model_config.hpp"
+#include "model/index/index_model.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 

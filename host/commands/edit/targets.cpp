@@ -6,7 +6,7 @@
 #include "engine/plan/memory_budget.hpp"
 #include "engine/units/matrix_loader.hpp"
 #include "model/selection/selection.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

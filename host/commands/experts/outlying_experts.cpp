@@ -4,7 +4,6 @@
 
 #include "experts_cells.hpp"
 
-#include "model/model_index.hpp"
 #include "statistics/samples/quantile.hpp"
 #include "statistics/samples/robust_scale.hpp"
 

@@ -5,7 +5,7 @@
 #include "commands/token_tables/routing_null_cache.hpp"
 #include "commands/token_tables/routing_row.hpp"
 #include "engine/run/job.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -4,7 +4,7 @@
 #include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "engine/units/source_watch.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 
 #include <cstddef>
 #include <cstdint>

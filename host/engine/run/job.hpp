@@ -7,7 +7,6 @@
 #include "engine/plan/job_plan.hpp"
 #include "engine/plan/work_plan.hpp"
 #include "engine/units/bounded_queue.hpp"
-#include "model/model_index.hpp"
 #include "results/rows/result_row.hpp"
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include "input/open/open_model.hpp"
 #include "input/stores/open_store.hpp"
 #include "model/importance/importance_matrix.hpp"
+#include "model/index/index_model.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>
 

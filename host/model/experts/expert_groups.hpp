@@ -1,7 +1,6 @@
 // Owns which routed experts belong side by side: all of one layer and role, whether they are slices
 // of a stack or tensors of their own.
 #pragma once
-
 #include "model/model_index.hpp"
 #include "model/selection/selection.hpp"
 

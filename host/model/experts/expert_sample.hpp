@@ -7,7 +7,6 @@
 // would keep an expert's gate, up and down together, but errors of a layer would then agree in
 // sign, and nothing that is stored relates one expert's matrices to each other.
 #pragma once
-
 #include "model/model_index.hpp"
 
 #include <cstdint>

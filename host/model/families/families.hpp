@@ -73,4 +73,11 @@ struct FamilyRow {
 std::span<const NameRow> name_rows(Dialect dialect);
 std::span<const FamilyRow> family_rows(Dialect dialect);
 
+/// Where names get their meaning from.
+struct Naming {
+  Dialect dialect = Dialect::kHuggingFace;
+  const NameTable* table = nullptr;  ///< null: generic mode, every block is `other`
+  bool layout_declared = false;      ///< the architecture names its layout of fused experts
+};
+
 }  // namespace vindex::model

@@ -1,6 +1,5 @@
 // Owns which matrices of two models belong together: by name where both have it, else by place.
 #pragma once
-
 #include "model/model_index.hpp"
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 #include "product.hpp"
 
 #include "model/config/model_config.hpp"
+#include "model/families/families.hpp"
 #include "model/logical_tensor.hpp"
 #include "model/model_index.hpp"
-#include "model/records.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -29,7 +29,7 @@ namespace {
 constexpr std::uint64_t kMaxHeads = 65'536;
 
 /// The matrices of one attention.
-struct Attention {
+struct AttentionWeights {
   std::int32_t layer = -1;
   std::map<std::string, std::vector<const MatrixRecord*>> by_role;  ///< stacks: one per slice
 
@@ -105,7 +105,7 @@ class Heads {
         linear_.insert(prefix);
       }
       if (matrix.block == Block::kAttention && matrix.layer >= 0) {
-        Attention& attention = attentions_[prefix];
+        AttentionWeights& attention = attentions_[prefix];
         attention.layer = matrix.layer;
         attention.by_role[matrix.role].push_back(&matrix);
       }
@@ -122,7 +122,7 @@ class Heads {
     }
   }
 
-  void add(const std::string& prefix, const Attention& attention) {
+  void add(const std::string& prefix, const AttentionWeights& attention) {
     if (is_linear(prefix, attention)) {
       return skip(prefix, "linear attention has no such heads");
     }
@@ -142,7 +142,7 @@ class Heads {
   }
 
   /// Without a softmax scores are no quadratic form of one query and one key.
-  bool is_linear(const std::string& prefix, const Attention& attention) const {
+  bool is_linear(const std::string& prefix, const AttentionWeights& attention) const {
     const auto has = [&](const char* role) { return attention.by_role.contains(role); };
     // MiniMax's lightning attention and Ling's have a gate beside a fused matrix.
     return linear_.contains(prefix) || (has("qkv_proj") && (has("output_gate") || has("g_proj")));
@@ -153,7 +153,7 @@ class Heads {
     return matrix == nullptr ? std::nullopt : std::optional(sides(*matrix));
   }
 
-  void add_separate(const std::string& prefix, const Attention& attention) {
+  void add_separate(const std::string& prefix, const AttentionWeights& attention) {
     const MatrixRecord& q = *attention.one("q_proj");
     const MatrixRecord& k = *attention.one("k_proj");
     const MatrixRecord* v = attention.one("v_proj");
@@ -170,7 +170,7 @@ class Heads {
     add_ov(prefix, attention, cut, v == nullptr ? k : *v);
   }
 
-  void add_fused(const std::string& prefix, const Attention& attention) {
+  void add_fused(const std::string& prefix, const AttentionWeights& attention) {
     const MatrixRecord& qkv = *attention.one("qkv_proj");
     const MatrixRecord* o = attention.one("o_proj");
     if (o == nullptr) {
@@ -191,7 +191,7 @@ class Heads {
   }
 
   /// Latent attention. Every number but the heads follows from the shapes.
-  void add_latent(const std::string& prefix, const Attention& attention) {
+  void add_latent(const std::string& prefix, const AttentionWeights& attention) {
     const MatrixRecord& kv_a = *attention.one("kv_a_proj");
     const MatrixRecord* kv_b = attention.one("kv_b_proj");
     const auto* k_b = attention.stack("k_b_proj");
@@ -259,7 +259,7 @@ class Heads {
     });
   }
 
-  void add_qk(const std::string& prefix, const Attention& attention, const HeadCut& cut,
+  void add_qk(const std::string& prefix, const AttentionWeights& attention, const HeadCut& cut,
               const MatrixRecord& q, const MatrixRecord& k) {
     for (std::int64_t head = 0; head < cut.heads; ++head) {
       push(prefix, attention, kQkHead, head,
@@ -268,7 +268,7 @@ class Heads {
     }
   }
 
-  void add_ov(const std::string& prefix, const Attention& attention, const HeadCut& cut,
+  void add_ov(const std::string& prefix, const AttentionWeights& attention, const HeadCut& cut,
               const MatrixRecord& v) {
     const MatrixRecord* o = attention.one("o_proj");
     if (o == nullptr) {
@@ -308,7 +308,7 @@ class Heads {
     return factor;
   }
 
-  void push(const std::string& prefix, const Attention& attention, std::string_view role,
+  void push(const std::string& prefix, const AttentionWeights& attention, std::string_view role,
             std::int64_t head, std::vector<ProductFactor> factors) {
     if (counting_) {
       return check_product_count(path_, ++count_);
@@ -356,7 +356,7 @@ class Heads {
   std::set<std::string> linear_;  ///< prefixes whose attention is linear
   bool counting_ = false;
   std::size_t count_ = 0;
-  std::map<std::string, Attention> attentions_;
+  std::map<std::string, AttentionWeights> attentions_;
   std::map<const MatrixRecord*, std::shared_ptr<const MatrixRecord>> copies_;
   std::vector<MatrixRecord> records_;
   std::string trouble_;

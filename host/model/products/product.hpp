@@ -1,7 +1,6 @@
 // Owns what a row of /product/ is made of: windows of stored matrices and the order in which they
 // are multiplied.
 #pragma once
-
 #include "model/model_index.hpp"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "architecture/router_rule.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 
 #include <cstdint>
 #include <map>

@@ -4,9 +4,9 @@
 #include "router_families.hpp"
 
 #include "model/config/model_config.hpp"
+#include "model/keys/transformer_key_table.hpp"
+#include "model/schemes/stored_vector.hpp"
 #include "model/schemes/weight.hpp"
-#include "model/transformer/transformer.hpp"
-#include "model/transformer/transformer_key_table.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

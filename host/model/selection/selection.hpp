@@ -2,7 +2,6 @@
 // is said of what stays unmeasured: matrices that cannot be decoded, and tensors with many sides
 // that are no matrices.
 #pragma once
-
 #include "model/model_index.hpp"
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Owns putting a decoder together from keys, names and shapes.
 #include "transformer.hpp"
-#include "transformer_key_table.hpp"
 #include "transformer_keys.hpp"
 #include "transformer_layer.hpp"
 #include "transformer_tensors.hpp"
+
+#include "model/keys/transformer_key_table.hpp"
 
 #include <fmt/format.h>
 

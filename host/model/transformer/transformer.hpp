@@ -5,11 +5,13 @@
 // by general.architecture: docs/commands/trace.md.
 #pragma once
 
+#include "features.hpp"
+
 #include "architecture/gating.hpp"
 #include "architecture/router_rule.hpp"
 #include "input/model_files.hpp"
 #include "model/model_index.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/schemes/stored_vector.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -24,14 +26,6 @@ struct WeightRows {
   std::int64_t matrix = -1;  ///< index into ModelIndex::matrices; -1: there is none
   FeatureRows rows;
   explicit operator bool() const { return matrix >= 0; }
-};
-
-/// Values of a small stored tensor (a norm, a bias, sinks): elements first, first + step, ... of it
-/// in storage order.
-struct VectorRef {
-  std::int32_t tensor = -1;  ///< index into ModelFiles::tensors; -1: there is none
-  std::int64_t first = 0, step = 1, count = 0;
-  explicit operator bool() const { return tensor >= 0; }
 };
 
 /// A projection with the bias that is added, where it has one.
@@ -164,9 +158,5 @@ Transformer read_transformer(const input::ModelFiles& files, const ModelIndex& i
 
 /// Model types that read_transformer() knows, for messages and docs, in order.
 std::vector<std::string> traced_families(bool gguf);
-
-/// The values of `ref`, as float32. Errors: FormatError (65) E-TRACE-TENSOR for a type that is not
-/// decodable; those of the source.
-std::vector<float> read_vector(const input::ModelFiles& files, const VectorRef& ref);
 
 }  // namespace vindex::model

@@ -2,12 +2,12 @@
 // index, each with the shape that it must have; and telling what is left that nothing takes.
 #pragma once
 
+#include "features.hpp"
 #include "transformer.hpp"
 
 #include "input/model_files.hpp"
 #include "model/families/tensor_name.hpp"
 #include "model/model_index.hpp"
-#include "model/vocabulary/features.hpp"
 
 #include <cstdint>
 #include <map>

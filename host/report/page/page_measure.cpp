@@ -4,7 +4,7 @@
 #include "page_spectra.hpp"
 #include "page_values.hpp"
 
-#include "model/records.hpp"
+#include "model/index/records.hpp"
 #include "report/spectra/metric_groups.hpp"
 #include "results/reading/query.hpp"
 #include "results/reading/table_rows.hpp"

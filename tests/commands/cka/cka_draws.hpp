@@ -4,7 +4,7 @@
 
 #include "cka_fixture.hpp"
 
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 
 #include <cmath>
 #include <cstdint>

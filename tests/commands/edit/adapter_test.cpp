@@ -4,6 +4,7 @@
 #include "commands/edit/patch.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/float_model.hpp"
 #include "tests/support/temporary_folder.hpp"

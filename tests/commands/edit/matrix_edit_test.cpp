@@ -1,6 +1,7 @@
 // One stored matrix and its edit: encodings, slices, transposed storage, figures.
 #include "commands/edit/edit_model.hpp"
 #include "engine/units/matrix_loader.hpp"
+#include "model/index/index_model.hpp"
 #include "synth/make_model.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

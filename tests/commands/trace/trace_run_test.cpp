@@ -6,7 +6,7 @@
 #include "commands/trace/statistics/trace_end.hpp"
 #include "core/process/stop.hpp"
 #include "cpu/forward/cpu_forward.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 #include "model/routers/carried_rule.hpp"
 #include "tests/support/expect_error.hpp"
 #include "tests/support/file_content.hpp"

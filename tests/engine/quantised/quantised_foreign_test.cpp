@@ -4,6 +4,7 @@
 
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 
 #include <fmt/format.h>

@@ -3,6 +3,7 @@
 #include "engine/units/derived_rows.hpp"
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/model_index.hpp"
 #include "model/products/product.hpp"
 #include "tests/support/float_model.hpp"

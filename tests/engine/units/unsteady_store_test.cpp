@@ -7,6 +7,7 @@
 #include "engine/units/stored_sources.hpp"
 #include "input/open/open_model.hpp"
 #include "input/stores/shard_copies.hpp"
+#include "model/index/index_model.hpp"
 #include "tests/support/program/h5_support.hpp"
 #include "tests/support/safetensors_builder.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,6 +1,6 @@
 // That no key of a traced family passes unnoticed: default configurations, published ones, and keys
 // that are used by one side alone.
-#include "model/transformer/transformer_key_table.hpp"
+#include "model/keys/transformer_key_table.hpp"
 
 #include "transformer_fixture.hpp"
 

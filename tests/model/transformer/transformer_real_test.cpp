@@ -1,6 +1,7 @@
 // Decoders read from the real models of the shared data; skipped where it is absent.
 #include "input/model_files.hpp"
 #include "input/open/open_model.hpp"
+#include "model/index/index_model.hpp"
 #include "model/transformer/transformer.hpp"
 
 #include <gtest/gtest.h>

@@ -282,7 +282,7 @@ TEST(ExpertAxis, NullsAgainstAThousandDraws) {
 }
 
 /// What was drawn against a null, in its deviations.
-void expect_null(const char* what, const Draws& drawn, const DrawnFigure& null) {
+void expect_null(const char* what, const Draws& drawn, const DrawnStatistic& null) {
   // Of draws that do not differ nothing but rounding is left.
   const double sd = std::max(null.deviation, 1e-12 * std::abs(null.mean));
   EXPECT_NEAR((drawn.mean() - null.mean) / sd, 0.0, 0.2) << what;

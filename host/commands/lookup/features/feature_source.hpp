@@ -5,7 +5,7 @@
 #include "lookup_features.hpp"
 #include "lookup_result.hpp"
 
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 #include "model/vocabulary/vocabulary.hpp"
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include "commands/lookup/queries/query_list.hpp"
 #include "input/bulk/bulk_reader.hpp"
 #include "model/selection/selection.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 #include "model/vocabulary/vocabulary.hpp"
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include "decode/encoding/element_type.hpp"
 #include "engine/run/job_runner.hpp"
 #include "engine/run/opening.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 
 namespace vindex::commands {
 

@@ -3,7 +3,7 @@
 
 #include "decode/encoding/element_type.hpp"
 #include "engine/run_settings.hpp"
-#include "model/vocabulary/features.hpp"
+#include "model/transformer/features.hpp"
 
 #include <cstdint>
 #include <optional>

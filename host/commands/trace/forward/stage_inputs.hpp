@@ -6,7 +6,6 @@
 
 #include "engine/units/unit_stream.hpp"
 #include "input/model_files.hpp"
-#include "model/model_index.hpp"
 #include "model/transformer/transformer.hpp"
 
 #include <cstddef>

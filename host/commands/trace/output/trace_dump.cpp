@@ -6,7 +6,7 @@
 #include "core/json/json_document.hpp"
 #include "core/text/text_parts.hpp"
 #include "decode/encode/encode.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 #include "model/routers/carried_rule.hpp"
 #include <vindex/error.hpp>
 

@@ -12,7 +12,7 @@
 #include "core/json/json_document.hpp"
 #include "core/text/text_parts.hpp"
 #include "input/local/file_source.hpp"
-#include "model/dump.hpp"
+#include "model/dump/dump.hpp"
 #include "model/routers/carried_rule.hpp"
 #include "results/schema/file_description.hpp"
 #include <vindex/error.hpp>

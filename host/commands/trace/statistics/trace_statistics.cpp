@@ -9,8 +9,8 @@
 #include "decode/encoding/encoded_matrix.hpp"
 #include "decode/encoding/encoding.hpp"
 #include "engine/run/job.hpp"
-#include "model/dump.hpp"
-#include "model/records.hpp"
+#include "model/dump/dump.hpp"
+#include "model/index/records.hpp"
 #include "statistics/cka/gram_cka.hpp"
 #include "statistics/routing/token_router.hpp"
 #include <vindex/error.hpp>

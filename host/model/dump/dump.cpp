@@ -1,11 +1,10 @@
 // Owns parsing array names, checking shapes against each other, and tokens and prompts.
 #include "dump.hpp"
 
-#include "records.hpp"
-
 #include "core/integers.hpp"
 #include "core/text/text_parts.hpp"
 #include "input/npy/array_files.hpp"
+#include "model/index/records.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Owns binding codes and companions, scheme by scheme, and warning of those left over.
-#include "logical_tensor.hpp"
+#include "bind_companions.hpp"
 
 #include "core/integers.hpp"
 #include "core/process/parallel.hpp"

@@ -1,9 +1,10 @@
 // Owns finding those matrices by role, and cutting the fused ones.
 #include "features.hpp"
 
+#include "transformer_families.hpp"
+
 #include "decode/encoding/code_layout.hpp"
 #include "model/config/model_config.hpp"
-#include "model/transformer/transformer_families.hpp"
 #include <vindex/error.hpp>
 
 #include <fmt/format.h>

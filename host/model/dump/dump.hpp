@@ -5,9 +5,8 @@
 // Matrices are F64 F32 F16 BF16; layers are numbered from 0 in decimal.
 #pragma once
 
-#include "model_index.hpp"
-
 #include "input/model_files.hpp"
+#include "model/model_index.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,6 @@
 // Owns gathering facts by layer, and comparing them with claims.
-#include "model/records.hpp"
+#include "records.hpp"
+
 #include "model/schemes/weight.hpp"
 #include <vindex/error.hpp>
 

@@ -5,24 +5,16 @@
 // no claim is ever divided by.
 #pragma once
 
-#include "logical_tensor.hpp"
-#include "model_index.hpp"
-
 #include "model/config/model_config.hpp"
 #include "model/families/families.hpp"
+#include "model/logical_tensor.hpp"
+#include "model/model_index.hpp"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace vindex::model {
-
-/// Where names get their meaning from.
-struct Naming {
-  Dialect dialect = Dialect::kHuggingFace;
-  const NameTable* table = nullptr;  ///< null: generic mode, every block is `other`
-  bool layout_declared = false;      ///< the architecture names its layout of fused experts
-};
 
 /// Fills `index.tensors`, `index.matrices` (in the results' order) and warnings about layouts from
 /// `logicals` (in order of name). Errors: FormatError where a count does not fit 63 bits or the

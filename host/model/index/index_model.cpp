@@ -1,11 +1,14 @@
 // Owns the way from a model's files to its records, products and warnings.
-#include "logical_tensor.hpp"
-#include "model_index.hpp"
+#include "index_model.hpp"
+
+#include "bind_companions.hpp"
 #include "records.hpp"
 #include "tied_output.hpp"
 
 #include "model/config/model_config.hpp"
 #include "model/families/families.hpp"
+#include "model/logical_tensor.hpp"
+#include "model/model_index.hpp"
 #include "model/products/find_products.hpp"
 #include <vindex/error.hpp>
 

@@ -1,10 +1,9 @@
 // Owns what `vindex inspect` says about a model.
 #pragma once
 
-#include "model_index.hpp"
-
 #include "core/text/text_table.hpp"
 #include "input/model_files.hpp"
+#include "model/model_index.hpp"
 
 #include <cstddef>
 #include <limits>

@@ -1,8 +1,7 @@
 // Owns whether a stored output matrix is the embedding that the configuration ties it to: some
 // savers write both, and where they differ loaders use the stored one.
 #pragma once
-
-#include "model_index.hpp"
+#include "model/model_index.hpp"
 
 namespace vindex::model {
 

@@ -8,6 +8,7 @@
 #include "input/open/open_model.hpp"
 #include "input/verify_files.hpp"
 #include "model/families/architecture_facts.hpp"
+#include "model/index/index_model.hpp"
 #include "model/products/product.hpp"
 #include "model/selection/selection.hpp"
 #include <vindex/error.hpp>

@@ -1,7 +1,8 @@
 // Owns the names and the order of blocks, roles and tables as the results file spells them
 // (docs: the results contract, /matrix/).
+#include "model_index.hpp"
+
 #include "core/text/text_parts.hpp"
-#include "model/model_index.hpp"
 
 #include <algorithm>
 #include <array>
