@@ -128,7 +128,8 @@ VINDEX_WRAPPED(gebrd, "_ZN6vindex4blas5steps5gebrdElNS1_7ColumnsIdEEPdS4_S4_S4_S
                void, std::int64_t, Doubles, double*, double*, double*, double*, double*, Stop);
 VINDEX_WRAPPED(tpqrt, "_ZN6vindex4blas5steps5tpqrtEllNS1_7ColumnsIdEES3_PdS4_RKSt10stop_token",
                void, std::int64_t, std::int64_t, Doubles, Doubles, double*, double*, Stop);
-VINDEX_WRAPPED(values, "_ZN6vindex10statistics16take_eigenvaluesERKNS0_11RawSpectrumERNS0_10StepResultE",
+VINDEX_WRAPPED(values,
+               "_ZN6vindex10statistics16take_eigenvaluesERKNS0_11RawSpectrumERNS0_10StepResultE",
                void, const statistics::RawSpectrum&, statistics::StepResult&);
 
 void wrap_band64(const double* matrix, std::int64_t n, std::int64_t stride, double scale,
