@@ -214,7 +214,8 @@ class Run:
         status = json.loads(call(PROGRAM, "status", out, "--json").stdout)
         check(status["left"] == 0 and status["shares"]["total"] == status["shares"]["done"], status)
         text = call(PROGRAM, "status", out).stdout
-        check("claimed shares" in text and all(len(line) <= 80 for line in text.splitlines()), text)
+        # A path is not broken, however deep the folder of the build lies.
+        check("claimed shares" in text and all(len(line) <= 80 or len(line.split()) == 1 for line in text.splitlines()), text)
         self.expect_merged("claims")
 
     # ---- stops and kills

@@ -52,12 +52,12 @@ class VersionText(unittest.TestCase):
         self.write(self.source)
 
     def write(self, source):
-        (source / "engine").mkdir(parents=True)
+        (source / "engine" / "run").mkdir(parents=True)
         (source / "CMakeLists.txt").write_text(LISTS)
         (source / "say.cpp").write_text(SAY)
         for name in ("version_text.cmake", "version.cpp.in"):
             shutil.copy(LAYER / name, source)
-        shutil.copy(LAYER / "version.hpp", source / "engine")
+        shutil.copy(LAYER / "run" / "version.hpp", source / "engine" / "run")
 
     def git(self, *words, folder=None):
         return run("git", "-C", folder or self.source, *words).strip()
@@ -94,7 +94,7 @@ class VersionText(unittest.TestCase):
         built = [self.build / "say", self.build / "libversion.a", self.build / "version.cpp"]
         before = [path.stat().st_mtime_ns for path in built]
         (self.source / "not-tracked").write_text("no change of the sources")
-        os.utime(self.source / "engine" / "version.hpp", ns=(0, 0))  # another time, the same bytes: not a change
+        os.utime(self.source / "engine" / "run" / "version.hpp", ns=(0, 0))  # another time, the same bytes: not a change
         self.said()
         self.assertEqual([path.stat().st_mtime_ns for path in built], before)
 
