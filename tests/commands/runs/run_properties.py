@@ -258,7 +258,8 @@ class Run:
                 check(self.objects or self.same_files(out, self.out("whole")), end, "left a part of an output")
         check(ends[KILLED] and (ends[STOPPED] or not self.row.unit), "nothing was stopped or killed", ends)
         done = self.run("ended", code=(0, 73))
-        self.expect_whole("ended", done.stdout, f"{ends[STOPPED]} stops and {ends[KILLED]} kills")
+        # Rows that are left begin other tiles than all rows do, as a worker's rows do.
+        self.expect_whole("ended", done.stdout, f"{ends[STOPPED]} stops and {ends[KILLED]} kills", self.row.near)
         print("stops:", ends[STOPPED], "kills:", ends[KILLED], "of", groups[-1][1], "calls")
 
     def check_all(self):

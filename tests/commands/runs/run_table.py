@@ -20,7 +20,7 @@ class Row(NamedTuple):
     other: str = None   # flags that make it another run: refused beside what is there,
     told: str = ""      # by this word
     unit: str = None    # what a run counts, and keeps when it is stopped
-    near: float = 0.0   # by how much numbers may differ where workers divide the rows: they group sums otherwise
+    near: float = 0.0   # by how much numbers may differ where workers or a run that goes on divide the rows: they group sums otherwise
     variant: bool = False  # of a command that has another row: it takes the same way through its run
     stops: bool = True     # SIGTERM is a request to stop, which one without a unit may be too quick for
 
