@@ -5,6 +5,7 @@
 #include "commands/trace/output/trace_dump.hpp"
 #include "commands/trace/statistics/trace_logits.hpp"
 #include "core/text/text_table.hpp"
+#include "engine/run/job_runner.hpp"
 #include "engine/run/opening.hpp"
 #include "input/bulk/read_statistics.hpp"
 
