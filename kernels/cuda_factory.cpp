@@ -1,4 +1,6 @@
 // The factory that cuda_loader.cpp looks up in the module.
+#include "cuda_factory.hpp"
+
 #include "cuda_backend.hpp"
 
 #include "kernels/device/launch.hpp"

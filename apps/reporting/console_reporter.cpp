@@ -1,5 +1,7 @@
 // Owns the hooks that a run calls, and the summary, the reason and the last lines of a command that
 // ran.
+#include "console_reporter.hpp"
+
 #include "apps/console/terminal.hpp"
 #include "apps/options/job_flags.hpp"
 #include "apps/process/session.hpp"

@@ -1,4 +1,6 @@
 // Owns sides, ranks and records of products; head_products.cpp and adapter_products.cpp find them.
+#include "product.hpp"
+
 #include "find_products.hpp"
 
 #include <vindex/error.hpp>
