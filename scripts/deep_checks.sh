@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The checks that take too long for every push: every test under address and undefined-behaviour sanitizers,
 # the threaded parts under the thread sanitizer, adapters beside PEFT and captures beside transformers, every system call
-# of short runs failing, the container image in bare systems (as root), a minute of every fuzz target, the preset `dev`
-# (every source compiled alone), clang-tidy over every host source. Run them before a release and after large changes.
+# of short runs failing, the container image in bare systems (as root), a minute of every fuzz target, every source and
+# every header compiled alone, clang-tidy over every host source. Run them before a release and after large changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,9 +33,8 @@ scripts/checks/faults.sh
 echo "== fuzz targets"
 scripts/fuzz.sh 60
 
-echo "== every source alone"
-cmake --preset dev >/dev/null
-cmake --build --preset dev -j "$(scripts/toolchain/build_jobs.sh)"
+echo "== every source and header alone"
+scripts/checks/alone.py
 
 echo "== clang-tidy"
 scripts/checks/tidy.sh

@@ -2,13 +2,12 @@
 //
 // To add one for another kind of file (say, of `vindex compare`):
 //
-//   1. host/report/page_compare.cpp: `void add_compare(PageFile&, PageData&)` fills `main` (read
-//      when the page opens) and, for what is large and not seen at once, blocks by name. Numbers
-//      through page_values.hpp; names stay what they are. Its line in page_sections() below, its
-//      source in CMakeLists.txt.
+//   1. host/report/page/page_compare.cpp: `void add_compare(PageFile&, PageData&)` fills `main`
+//      (read when the page opens) and, for what is large and not seen at once, blocks by name.
+//      Numbers through page_values.hpp; names stay what they are. Its line in page_sections()
+//      below, its source in CMakeLists.txt.
 //   2. host/report/page/sections/section_compare.js: a module that exports {kind: "compare", id,
-//   title,
-//      draw(host, files, tools)}; specifications of its charts beside it as NAME.vg.json. Both are
+//      title, draw(host, files, tools)}; specifications of its charts beside it as NAME.vg.json. Both are
 //      listed in page/assets.cmake, and the module in page/sections.js.
 //
 // What every file has (model, status, command, inputs, environment) is there without either: facts

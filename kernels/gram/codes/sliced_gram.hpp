@@ -40,7 +40,7 @@ struct SlicedGramTask {
 /// Device bytes that add_sliced_gram() works in.
 std::size_t sliced_gram_bytes(std::int64_t p, std::int64_t length);
 
-/// What add_gram() (batch/library_solver.hpp) does. Rows and columns of a line with a weight that
+/// What add_gram() (library/library_solver.hpp) does. Rows and columns of a line with a weight that
 /// is not finite become NaN. `workspace` 1024-byte aligned. Ordered on `stream`, does not wait; the
 /// same bits in every run. Errors: DeviceError.
 void add_sliced_gram(const SlicedGramTask& task, void* workspace, cudaStream_t stream);
