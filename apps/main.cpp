@@ -13,6 +13,7 @@
 #include "apps/process/stop_signals.hpp"
 #include "apps/process/system_limits.hpp"
 #include "commands/spectra/measure_run.hpp"
+#include "core/files/output_sink.hpp"
 #include "core/files/reading_bounds.hpp"
 #include "core/process/stop.hpp"
 #include "core/text/nearest_name.hpp"

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <initializer_list>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>

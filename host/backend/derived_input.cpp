@@ -27,7 +27,7 @@ constexpr std::int64_t kDecodedStrip = 1 << 15;
 /// Whole rows or whole columns of a stored matrix.
 struct Window {
   std::int64_t first_row = 0, rows = 0, first_col = 0, cols = 0;
-  Window turned() const { return {first_col, cols, first_row, rows}; }
+  Window transposed() const { return {first_col, cols, first_row, rows}; }
 };
 
 /// An input whose slabs are float32 in a buffer of its own, valid until the next one. It says that
@@ -125,9 +125,9 @@ class DifferenceInput final : public DecodedInput {
       : DecodedInput(a.rows(), a.cols(), a.transposed(), a.sign_flip_key()),
         a_(a),
         b_(b),
-        turned_(a.transposed() != b.transposed()) {
-    expects(turned_ ? a.rows() == b.cols() && a.cols() == b.rows()
-                    : a.rows() == b.rows() && a.cols() == b.cols(),
+        transposed_(a.transposed() != b.transposed()) {
+    expects(transposed_ ? a.rows() == b.cols() && a.cols() == b.rows()
+                        : a.rows() == b.rows() && a.cols() == b.cols(),
             "make_difference_input: two matrices of one shape");
   }
 
@@ -140,7 +140,7 @@ class DifferenceInput final : public DecodedInput {
             std::copy_n(values + r * stride, window.cols, out + (first + r) * window.cols);
           }
         });
-    if (!turned_) {
+    if (!transposed_) {
       for_each_strip(
           b_, window,
           [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
@@ -151,7 +151,7 @@ class DifferenceInput final : public DecodedInput {
       return;
     }
     for_each_strip(
-        b_, window.turned(),
+        b_, window.transposed(),
         [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
           for (std::int64_t r = 0; r < window.rows; ++r) {
             float* const line = out + r * window.cols + first;
@@ -170,7 +170,7 @@ class DifferenceInput final : public DecodedInput {
 
   MatrixInput& a_;
   MatrixInput& b_;
-  bool turned_;
+  bool transposed_;
 };
 
 class RotaryInput final : public DecodedInput {
@@ -211,7 +211,7 @@ class RotaryInput final : public DecodedInput {
 
 /// Rows and columns of what a part stands for.
 std::pair<std::int64_t, std::int64_t> sides_of(const StackedPart& part) {
-  const bool as_stored = part.input->transposed() == part.turned;
+  const bool as_stored = part.input->transposed() == part.transposed;
   return as_stored ? std::pair(part.input->rows(), part.input->cols())
                    : std::pair(part.input->cols(), part.input->rows());
 }
@@ -251,9 +251,9 @@ class StackedInput final : public DecodedInput {
   }
 
   void fill_part(const StackedPart& part, const Window& window, float* out) {
-    const bool as_stored = part.input->transposed() == part.turned;
+    const bool as_stored = part.input->transposed() == part.transposed;
     for_each_strip(
-        *part.input, as_stored ? window : window.turned(),
+        *part.input, as_stored ? window : window.transposed(),
         [&](std::int64_t first, std::int64_t rows, const float* values, std::int64_t stride) {
           for (std::int64_t r = 0; r < (as_stored ? rows : window.rows); ++r) {
             float* const line =

@@ -61,10 +61,10 @@ std::unique_ptr<MatrixInput> make_rotary_input(MatrixInput& inner, std::int64_t 
 /// Rows of a matrix: all of `input` as it is meant, or all of its columns.
 struct StackedPart {
   MatrixInput* input = nullptr;
-  bool turned = false;
+  bool transposed = false;
 };
 
-/// `parts` below each other; logical columns (rows of a turned one) are as many in all. Errors:
+/// `parts` below each other; logical columns (rows of a transposed one) are as many in all. Errors:
 /// those of the inputs.
 std::unique_ptr<MatrixInput> make_stacked_input(std::vector<StackedPart> parts);
 

@@ -179,10 +179,10 @@ void BoundProver::upper_sums(const LibraryHandles& handles, const WeightProjecti
   std::vector<SmallMatrix> list;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const Operand residual = {projection.residual(claims[i].matrix), p, 0, false};
-    Operand turned = residual;
-    turned.transposed = true;
+    Operand transposed = residual;
+    transposed.transposed = true;
     double* gram = grams + i * square;
-    multiply_batch(handles, count, count, p, turned, residual, gram, count, 0, 1);
+    multiply_batch(handles, count, count, p, transposed, residual, gram, count, 0, 1);
     for (std::size_t k = 0; k < per_claim; ++k) {
       list.push_back({gram, projection.device_values(claims[i].matrix), gaps[i * per_claim + k]});
     }

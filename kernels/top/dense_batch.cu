@@ -146,9 +146,9 @@ void orthonormalise(const LibraryHandles& handles, const StackedBlock& shape, do
   const double factor = 11.0 * static_cast<double>(shape.p * width + width * (width + 1)) * 0x1p-53;
   for (int pass = independent ? 1 : 0; pass < 3; ++pass) {
     const Operand block = {shape.block(stacked), leading, shape.elements(), false};
-    Operand turned = block;
-    turned.transposed = true;
-    multiply_batch(handles, width, width, shape.p, turned, block, stacked, leading,
+    Operand transposed = block;
+    transposed.transposed = true;
+    multiply_batch(handles, width, width, shape.p, transposed, block, stacked, leading,
                    shape.elements(), batch);
     if (pass == 0) {
       launch(shift_kernel, dim3(static_cast<unsigned int>(batch)), dim3(32), 0, handles.stream,

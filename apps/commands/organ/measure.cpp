@@ -131,8 +131,8 @@ class NewFolders {
          at = at.parent_path()) {
       folders_.push_back(at);
     }
-    std::error_code trouble;
-    fs::create_directories(folder, trouble);  // the first file reports what is wrong
+    std::error_code error;
+    fs::create_directories(folder, error);  // the first file reports what is wrong
   }
   ~NewFolders() {
     for (const fs::path& folder : folders_) {  // innermost first

@@ -127,14 +127,14 @@ class Planner {
     const std::int64_t rows = std::min(kDeletedRows, shape_.rows);
     const std::int64_t wide = widest(shape_);
     const std::uint64_t row = count(wide) * (3 * sizeof(float) + sizeof(double));
-    const std::uint64_t turned =
+    const std::uint64_t transposed =
         bytes_({.left = rows, .right = wide, .cols = wide, .threads = threads_}) +
         count(rows) * count(wide) * (sizeof(double) + sizeof(float)) +
         count(rows + wide) * sizeof(decode::EncodedMatrix);
     const std::uint64_t grams =
         bytes_({.left = rows, .right = rows, .cols = wide, .threads = threads_}) +
         count(held_layers(plan)) * count(rows) * count(rows) * sizeof(double);
-    return kept(plan) + count(held_layers(plan)) * count(rows) * row + std::max(turned, grams);
+    return kept(plan) + count(held_layers(plan)) * count(rows) * row + std::max(transposed, grams);
   }
 
   std::uint64_t cross_products(const CkaPlan& plan) const {

@@ -51,7 +51,7 @@ PairSide::PairSide(std::span<MatrixInput* const> inputs) {
   if (watched_.size() > 1) {
     std::vector<StackedPart> parts;
     for (std::size_t i = 0; i < watched_.size(); ++i) {
-      parts.push_back({.input = watched_[i].get(), .turned = i % 2 == 0});
+      parts.push_back({.input = watched_[i].get(), .transposed = i % 2 == 0});
     }
     stacked_ = make_stacked_input(std::move(parts));
     input_ = stacked_.get();
@@ -195,9 +195,8 @@ void set_overlap(PairInWork& pair, const MatrixReport& a, const MatrixReport& b,
   const bool is_same = row.cells[pair_cell("same_bits")] == 1.0;
   bool is_definite = true;
   for (const auto& [side, gap] : {std::pair("A", &gap_a), std::pair("B", &gap_b)}) {
-    if (!gap->trouble.empty() && !(is_same && gap->is_found)) {
-      engine::add_reason(row,
-                         fmt::format("no definite top {} of {}: {}", count, side, gap->trouble));
+    if (!gap->error.empty() && !(is_same && gap->is_found)) {
+      engine::add_reason(row, fmt::format("no definite top {} of {}: {}", count, side, gap->error));
       is_definite = false;
     }
   }

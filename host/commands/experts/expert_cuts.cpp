@@ -51,7 +51,7 @@ std::vector<ExpertCut> cuts_of(const model::ModelIndex& index, const model::Expe
   std::uint64_t total = 0;
   bool columns = false;
   for (const model::GroupMember& member : group.members) {
-    if (!member.trouble.empty()) {
+    if (!member.error.empty()) {
       continue;
     }
     const model::MatrixRecord& matrix = record_of_member(index, member);
@@ -84,7 +84,7 @@ std::vector<std::uint64_t> bytes_of_cuts(const model::ModelIndex& index,
   std::map<std::string, std::uint64_t> most;  // by encoding
   std::vector<std::uint64_t> sizes;
   for (const model::GroupMember& member : group.members) {
-    if (!member.trouble.empty()) {
+    if (!member.error.empty()) {
       continue;
     }
     const model::MatrixRecord& matrix = record_of_member(index, member);

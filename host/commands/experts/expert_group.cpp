@@ -62,7 +62,7 @@ class GroupMeasurer {
         stop_(unit.stop_token()),
         watch_(unit.watch(0)) {
     for (std::size_t i = 0; i < group.members.size(); ++i) {
-      if (group.members[i].trouble.empty()) {
+      if (group.members[i].error.empty()) {
         const auto number = static_cast<std::size_t>(group.members[i].matrix);
         experts_.push_back({static_cast<std::int64_t>(i), &index.matrices[number], {}, {}});
       }
@@ -301,9 +301,9 @@ class GroupMeasurer {
       const std::int64_t number = read[i]->number;
       const statistics::SubspaceGap gap =
           statistics::subspace_gap(reports[i], k, std::min(group_.record.rows, group_.record.cols));
-      if (!gap.trouble.empty()) {
+      if (!gap.error.empty()) {
         found.notes.push_back(fmt::format("expert {}: no definite top {}: {}{}{}", number, k,
-                                          gap.trouble, reports[i].reason.empty() ? "" : ", ",
+                                          gap.error, reports[i].reason.empty() ? "" : ", ",
                                           reports[i].reason));
         continue;
       }
@@ -334,7 +334,7 @@ ExpertMemory expert_memory(const model::ModelIndex& index, const model::ExpertGr
   std::uint64_t solver = 0;
   std::int64_t cols = 1;
   for (const model::GroupMember& member : group.members) {
-    if (!member.trouble.empty()) {
+    if (!member.error.empty()) {
       continue;
     }
     const model::MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(member.matrix)];

@@ -21,7 +21,7 @@ ExpertJob::ExpertJob(engine::SelectedModel model, std::vector<model::ExpertGroup
 std::uint64_t ExpertJob::bytes_of(const model::ExpertGroup& group) const {
   std::uint64_t bytes = 0;
   for (const model::GroupMember& member : group.members) {
-    if (member.trouble.empty()) {
+    if (member.error.empty()) {
       bytes += engine::stored_bytes(model_.index.matrices[static_cast<std::size_t>(member.matrix)]);
     }
   }

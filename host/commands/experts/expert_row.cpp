@@ -135,8 +135,8 @@ constexpr std::size_t kMaxTold = 8;
 std::string reason_of(const model::ExpertGroup& group, const ExpertFindings& found) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < group.members.size(); ++i) {
-    if (!group.members[i].trouble.empty()) {
-      texts.push_back(fmt::format("expert {}: {}", i, group.members[i].trouble));
+    if (!group.members[i].error.empty()) {
+      texts.push_back(fmt::format("expert {}: {}", i, group.members[i].error));
     }
   }
   for (const auto& [number, error] : found.lost) {

@@ -61,10 +61,10 @@ namespace {
 
 constexpr std::int64_t kFactorSlab = 1 << 20;  ///< 4 MiB of float32
 
-/// A window in stored rows and columns, and whether it enters turned from there.
+/// A window in stored rows and columns, and whether it enters transposed from there.
 struct StoredWindow {
   std::int64_t first_row, rows, first_col, cols;
-  bool turned;
+  bool transposed;
 };
 
 StoredWindow stored_window(const model::ProductFactor& factor) {
@@ -82,13 +82,13 @@ bool same_window(const model::ProductFactor& a, const model::ProductFactor& b) {
 
 /// Places decoded `values` (rows x cols, at (row, col) of the window) in `out`.
 void place(const std::vector<float>& values, std::int64_t stride, std::int64_t skip,
-           std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols, bool turned,
-           cpu::Factor& out) {
+           std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
+           bool transposed, cpu::Factor& out) {
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* const from = values.data() + i * stride + skip;
     for (std::int64_t j = 0; j < cols; ++j) {
       const std::int64_t at =
-          turned ? (col + j) * out.cols + row + i : (row + i) * out.cols + col + j;
+          transposed ? (col + j) * out.cols + row + i : (row + i) * out.cols + col + j;
       out.values[static_cast<std::size_t>(at)] = from[j];
     }
   }
@@ -159,7 +159,7 @@ cpu::Factor FactorReader::read(const model::ProductFactor& factor) {
       values.resize(static_cast<std::size_t>(count * window.cols));
       decode::decode_matrix(input->row_slab(window.first_row + row, count), values.data(),
                             window.cols);
-      place(values, window.cols, 0, row, count, 0, window.cols, window.turned, out);
+      place(values, window.cols, 0, row, count, 0, window.cols, window.transposed, out);
     }
     return out;
   }
@@ -177,7 +177,7 @@ cpu::Factor FactorReader::read(const model::ProductFactor& factor) {
     const std::int64_t from = std::max(first, window.first_col);
     const std::int64_t to = std::min(first + count, window.first_col + window.cols);
     place(values, count, from - first, 0, window.rows, from - window.first_col, to - from,
-          window.turned, out);
+          window.transposed, out);
   }
   return out;
 }
@@ -200,7 +200,7 @@ std::uint64_t product_bytes(const model::MatrixRecord& row) {
               static_cast<std::uint64_t>(factor.matrix->cols);
     }
   }
-  // All factors, the one at work thrice (as read, turned, reduced), and the core.
+  // All factors, the one at work thrice (as read, transposed, reduced), and the core.
   const auto rank = static_cast<std::uint64_t>(row.product->rank());
   return sizeof(double) * (all + 3 * most + 4 * rank * rank + 128 * rank) + slab + kept;
 }

@@ -184,7 +184,7 @@ void UnitSlots::shared_has_arrived(bool failed) {
       }
       std::byte* const into = shared_at_[at++];
       watch(i).was_read(companion.part.tensor);
-      if (failed) {  // one by one, so that the trouble is reported of the right matrix
+      if (failed) {  // one by one, so that the error is reported of the right matrix
         try {
           read_part(watch(i), companion.part, {into, companion.part.bytes});
         } catch (...) {

@@ -173,7 +173,7 @@ class Pairs {
   void refuse_too_many() const {
     std::size_t count = 0;
     for (const auto& [key, pair] : pairs_) {
-      count += !trouble(pair).empty()      ? 1
+      count += !error_of(pair).empty()     ? 1
                : pair.a->shape.size() == 3 ? static_cast<std::size_t>(pair.a->shape[0])
                                            : static_cast<std::size_t>(pair.experts);
       check_product_count(files_.path, count);
@@ -181,7 +181,7 @@ class Pairs {
   }
 
   void add(const Pair& pair) {
-    const std::string why = trouble(pair);
+    const std::string why = error_of(pair);
     if (!why.empty()) {
       MatrixRecord record = product_record({});
       record.unsupported = why;
@@ -266,7 +266,7 @@ class Pairs {
     return known == nullptr ? name.last == "embed_tokens" : known->block == Block::kEmbedding;
   }
 
-  std::string trouble(const Pair& pair) const {
+  std::string error_of(const Pair& pair) const {
     std::string why = factor_trouble(pair);
     if (why.empty()) {
       why = pair.wrapped.unknown;

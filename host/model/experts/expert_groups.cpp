@@ -64,7 +64,7 @@ std::string name_of_all(const MatrixRecord& matrix) {
   return matrix.tensor;
 }
 
-std::string trouble_of(const MatrixRecord& matrix, const Shape& common) {
+std::string error_of(const MatrixRecord& matrix, const Shape& common) {
   if (const std::string undecodable = undecodable_text(matrix); !undecodable.empty()) {
     return undecodable;
   }
@@ -78,7 +78,7 @@ ExpertGroup group_of_experts(const ModelIndex& index, const Numbered& experts, s
   ExpertGroup group;
   group.members.resize(static_cast<std::size_t>(count));
   for (GroupMember& member : group.members) {
-    member.trouble = "the model has no such matrix";
+    member.error = "the model has no such matrix";
   }
   const Shape common = common_shape(index, experts);
   const MatrixRecord& first = index.matrices[static_cast<std::size_t>(experts.begin()->second)];
@@ -96,11 +96,11 @@ ExpertGroup group_of_experts(const ModelIndex& index, const Numbered& experts, s
     const MatrixRecord& matrix = index.matrices[static_cast<std::size_t>(number)];
     GroupMember& member = group.members[static_cast<std::size_t>(expert)];
     member.matrix = number;
-    member.trouble = trouble_of(matrix, common);
-    if (member.trouble.empty()) {
+    member.error = error_of(matrix, common);
+    if (member.error.empty()) {
       is_supported = true;
     } else if (record.unsupported.empty()) {
-      record.unsupported = member.trouble;
+      record.unsupported = member.error;
     }
     labels.insert(matrix.encoding.label);
   }
@@ -115,7 +115,7 @@ ExpertGroup group_of_experts(const ModelIndex& index, const Numbered& experts, s
 
 std::uint64_t ExpertGroup::present() const {
   return static_cast<std::uint64_t>(std::count_if(
-      members.begin(), members.end(), [](const GroupMember& one) { return one.trouble.empty(); }));
+      members.begin(), members.end(), [](const GroupMember& one) { return one.error.empty(); }));
 }
 
 std::vector<ExpertGroup> expert_groups(const ModelIndex& index, const Selection& selection) {

@@ -13,7 +13,7 @@ namespace vindex::model {
 /// One expert of a group.
 struct GroupMember {
   std::int64_t matrix = -1;  ///< into ModelIndex::matrices; -1: the model has none
-  std::string trouble;       ///< why it is not compared: missing, of another shape, unsupported
+  std::string error;         ///< why it is not compared: missing, of another shape, unsupported
 };
 
 /// The routed experts of one (layer, role).

@@ -45,7 +45,7 @@ struct HeadRows {
 
 /// Heads of one attention; those of queries share keys and values in groups of heads / kv_heads.
 struct HeadCut {
-  std::string trouble;  ///< why there is no cut; else empty
+  std::string error;  ///< why there is no cut; else empty
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   HeadRows query, key, value;  ///< of keys and values by key-value head

@@ -11,7 +11,7 @@ namespace {
 
 HeadCut no_cut(std::string why) {
   HeadCut out;
-  out.trouble = std::move(why);
+  out.error = std::move(why);
   return out;
 }
 

@@ -159,8 +159,8 @@ class Heads {
     const MatrixRecord* v = attention.one("v_proj");
     const HeadCut cut =
         cut_separate(counts_, sides(q), sides(k), sides(v), sides(attention.one("o_proj")));
-    if (!cut.trouble.empty()) {
-      return skip(prefix, cut.trouble);
+    if (!cut.error.empty()) {
+      return skip(prefix, cut.error);
     }
     add_qk(prefix, attention, cut, q, k);
     if (v == nullptr && !is_of({"gemma4"})) {
@@ -183,8 +183,8 @@ class Heads {
                   "architecture");
     }
     const HeadCut cut = cut_fused(counts_, sides(qkv), sides(*o), *grouped);
-    if (!cut.trouble.empty()) {
-      return skip(prefix, cut.trouble);
+    if (!cut.error.empty()) {
+      return skip(prefix, cut.error);
     }
     add_qk(prefix, attention, cut, qkv, qkv);
     add_ov(prefix, attention, cut, qkv);

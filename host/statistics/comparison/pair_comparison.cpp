@@ -7,7 +7,7 @@
 //
 // Sums run in eight lanes of a line whatever the vector width, so that bits are the same
 // everywhere. Where one side is stored transposed, the side whose slabs of columns are smaller is
-// read by columns and turned in tiles.
+// read by columns and transposed in tiles.
 #include "pair_comparison.hpp"
 
 #include "decode/decode_matrix.hpp"
@@ -141,8 +141,8 @@ LineSums best_line_sums() {
   return line_sums_baseline;
 }
 
-/// Lines are stored rows of both; or of one, where the other, which is stored turned, is cut by its
-/// columns.
+/// Lines are stored rows of both; or of one, where the other, which is stored transposed, is cut by
+/// its columns.
 struct Lines {
   std::int64_t count = 0, length = 0;
   std::int64_t step = 1;  ///< lines of a slab
@@ -181,20 +181,20 @@ std::int64_t strip_lines(const Lines& lines) {
 /// One side's lines, decoded.
 class Side {
  public:
-  Side(MatrixInput& input, const Lines& lines, bool turned)
+  Side(MatrixInput& input, const Lines& lines, bool transposed)
       : input_(input),
-        turned_(turned),
+        transposed_(transposed),
         length_(lines.length),
-        lines_(turned ? slab_floats(lines)
-                      : static_cast<std::size_t>(strip_lines(lines) * lines.length)) {
-    if (turned_) {
+        lines_(transposed ? slab_floats(lines)
+                          : static_cast<std::size_t>(strip_lines(lines) * lines.length)) {
+    if (transposed_) {
       columns_.resize(lines_.size());
     }
   }
 
   /// The slab of `count` lines from `first` on.
   void open(std::int64_t first, std::int64_t count) {
-    if (turned_) {
+    if (transposed_) {
       turn(input_.column_slab(first, count), count);
     } else {
       slab_ = input_.row_slab(first, count);
@@ -203,7 +203,7 @@ class Side {
 
   /// `count` of its lines, each of length_ values.
   const float* read(std::int64_t first, std::int64_t count) {
-    if (turned_) {
+    if (transposed_) {
       return lines_.data() + first * length_;
     }
     decode::decode_matrix(decode::row_slab(slab_, first, count), lines_.data(), length_);
@@ -228,7 +228,7 @@ class Side {
   }
 
   MatrixInput& input_;
-  bool turned_;
+  bool transposed_;
   std::int64_t length_;
   decode::EncodedMatrix slab_;
   std::vector<float> lines_, columns_;
@@ -347,10 +347,10 @@ PairReport compare_matrices(MatrixInput& a, MatrixInput& b) {
 PairWorkspace pair_workspace(const StoredShape& a, const StoredShape& b) {
   const Lines lines = lines_of(a, b);
   const auto strip = static_cast<std::uint64_t>(strip_lines(lines) * lines.length);
-  const auto floats = [&](bool turned) { return turned ? 2 * slab_floats(lines) : strip; };
-  const auto encoded = [&](const StoredShape& side, bool turned) {
-    return turned ? window_bytes(*side.encoding, side.rows, lines.step)
-                  : window_bytes(*side.encoding, lines.step, side.cols);
+  const auto floats = [&](bool transposed) { return transposed ? 2 * slab_floats(lines) : strip; };
+  const auto encoded = [&](const StoredShape& side, bool transposed) {
+    return transposed ? window_bytes(*side.encoding, side.rows, lines.step)
+                      : window_bytes(*side.encoding, lines.step, side.cols);
   };
   return {.decoded = sizeof(float) * (floats(lines.turn_a) + floats(lines.turn_b)),
           .encoded = encoded(a, lines.turn_a) + encoded(b, lines.turn_b)};

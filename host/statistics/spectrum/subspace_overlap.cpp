@@ -168,14 +168,14 @@ OverlapNull subspace_overlap_null(std::int64_t count, std::int64_t length) {
 }
 
 SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::int64_t short_side) {
-  SubspaceGap gap{.relative = std::numeric_limits<double>::quiet_NaN(), .trouble = {}};
+  SubspaceGap gap{.relative = std::numeric_limits<double>::quiet_NaN(), .error = {}};
   if (count > short_side) {
-    gap.trouble = fmt::format("its short side is {}", short_side);
+    gap.error = fmt::format("its short side is {}", short_side);
     return gap;
   }
   if (!report.vectors || report.vectors->count < count) {
     const std::int32_t found = report.vectors ? report.vectors->count : 0;
-    gap.trouble = fmt::format("{} singular value{} above zero", found, found == 1 ? "" : "s");
+    gap.error = fmt::format("{} singular value{} above zero", found, found == 1 ? "" : "s");
     return gap;
   }
   const SingularVectors& vectors = *report.vectors;
@@ -187,7 +187,7 @@ SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::in
   for (std::size_t i = 0; i < k; ++i) {
     error = std::max(error, vectors.residual[i]);
     if (!(vectors.sigma[i] > std::max(known, vectors.residual[i]))) {
-      gap.trouble = fmt::format("{} singular value{} distinct from zero", i, i == 1 ? "" : "s");
+      gap.error = fmt::format("{} singular value{} distinct from zero", i, i == 1 ? "" : "s");
       return gap;
     }
   }
@@ -201,8 +201,8 @@ SubspaceGap subspace_gap(const MatrixReport& report, std::int64_t count, std::in
   }
   gap.relative = std::max(apart, 0.0) / last;
   if (!(apart > error) && count < short_side) {
-    gap.trouble = fmt::format("values {} and {} differ by {:.1e} of themselves, known to {:.1e}",
-                              count, count + 1, gap.relative, error / last);
+    gap.error = fmt::format("values {} and {} differ by {:.1e} of themselves, known to {:.1e}",
+                            count, count + 1, gap.relative, error / last);
   }
   return gap;
 }

@@ -47,7 +47,7 @@ OverlapNull subspace_overlap_null(std::int64_t count, std::int64_t length);
 /// How well the first `count` directions of a matrix are set apart from the others.
 struct SubspaceGap {
   double relative = 0.0;  ///< (s_K - s_(K+1)) / s_K, s_(K+1) = 0 where K is the short side; or NaN
-  std::string trouble;    ///< why they span no definite subspace; empty where they do
+  std::string error;      ///< why they span no definite subspace; empty where they do
   bool is_found = false;  ///< they are singular vectors of values above zero, all `count` of them
 };
 

@@ -90,12 +90,12 @@ TEST(ExpertGroups, WhoIsMissingOrOddIsNamedAndTheOthersStay) {
   EXPECT_EQ(group.record.rows, 8);
   EXPECT_FALSE(group.record.transposed);
   EXPECT_EQ(group.present(), 2U);
-  EXPECT_EQ(group.members[0].trouble, "");
-  EXPECT_EQ(group.members[1].trouble, "it is 10x6, the others 8x6");
-  EXPECT_EQ(group.members[2].trouble, "its scales are missing");
-  EXPECT_EQ(group.members[3].trouble, "the model has no such matrix");
-  EXPECT_EQ(group.members[4].trouble, "it is 8x6 stored as 6x8, the others 8x6");
-  EXPECT_EQ(group.members[6].trouble, "the model has no such matrix");
+  EXPECT_EQ(group.members[0].error, "");
+  EXPECT_EQ(group.members[1].error, "it is 10x6, the others 8x6");
+  EXPECT_EQ(group.members[2].error, "its scales are missing");
+  EXPECT_EQ(group.members[3].error, "the model has no such matrix");
+  EXPECT_EQ(group.members[4].error, "it is 8x6 stored as 6x8, the others 8x6");
+  EXPECT_EQ(group.members[6].error, "the model has no such matrix");
   EXPECT_TRUE(group.record.unsupported.empty());
 }
 

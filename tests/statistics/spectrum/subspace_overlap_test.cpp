@@ -195,26 +195,26 @@ MatrixReport report_of(std::vector<double> sigma, std::int32_t found) {
 TEST(SubspaceOverlapTest, GapsSayWhatIsNoDefiniteSubspace) {
   const SubspaceGap wide = subspace_gap(report_of({5, 4, 2, 1}, 2), 2, 4);
   EXPECT_EQ(wide.relative, 0.5);
-  EXPECT_EQ(wide.trouble, "");
+  EXPECT_EQ(wide.error, "");
   // Two values that are equal to what is known of them.
   const SubspaceGap close = subspace_gap(report_of({5, 4, 4.0 - 2e-6, 1}, 2), 2, 4);
   EXPECT_NEAR(close.relative, 5e-7, 1e-12);
-  EXPECT_NE(close.trouble.find("values 2 and 3 differ by"), std::string::npos) << close.trouble;
+  EXPECT_NE(close.error.find("values 2 and 3 differ by"), std::string::npos) << close.error;
   EXPECT_TRUE(close.is_found);  // they are singular vectors, though others would do as well
   // Fewer directions than asked for; values that are zero to what is known have any vectors.
   MatrixReport zeros = report_of({5, 1e-7, 1e-7, 1e-8}, 3);
   zeros.vectors->residual[2] = 5.0;
   const SubspaceGap one = subspace_gap(zeros, 3, 4);
-  EXPECT_EQ(one.trouble, "1 singular value distinct from zero");
+  EXPECT_EQ(one.error, "1 singular value distinct from zero");
   EXPECT_TRUE(std::isnan(one.relative));
   EXPECT_FALSE(one.is_found);
-  EXPECT_EQ(subspace_gap(zeros, 1, 4).trouble, "");
-  EXPECT_EQ(subspace_gap(report_of({5, 0, 0, 0}, 1), 2, 4).trouble, "1 singular value above zero");
-  EXPECT_EQ(subspace_gap(report_of({5, 4}, 2), 3, 2).trouble, "its short side is 2");
+  EXPECT_EQ(subspace_gap(zeros, 1, 4).error, "");
+  EXPECT_EQ(subspace_gap(report_of({5, 0, 0, 0}, 1), 2, 4).error, "1 singular value above zero");
+  EXPECT_EQ(subspace_gap(report_of({5, 4}, 2), 3, 2).error, "its short side is 2");
   // All there are: nothing they could be mixed up with.
   const SubspaceGap all = subspace_gap(report_of({5, 4}, 2), 2, 2);
   EXPECT_EQ(all.relative, 1.0);
-  EXPECT_EQ(all.trouble, "");
+  EXPECT_EQ(all.error, "");
 }
 
 }  // namespace
