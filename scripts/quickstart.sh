@@ -7,10 +7,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-wish=auto
+backend=auto
 case "${1:-}" in
   "") ;;
-  --cuda | --cpu) wish="${1#--}" ;;
+  --cuda | --cpu) backend="${1#--}" ;;
   *)
     sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
     exit 64
@@ -24,9 +24,9 @@ has_gpu() {
 preset=cpu
 architectures=()
 why="no GPU and no driver of one here"
-if [[ "$wish" == cpu ]]; then
+if [[ "$backend" == cpu ]]; then
   why="asked for by --cpu"
-elif [[ "$wish" == cuda ]] || has_gpu; then
+elif [[ "$backend" == cuda ]] || has_gpu; then
   if folder="$(scripts/toolchain/find_nvcc.sh)"; then
     preset=cuda
     export PATH="$folder:$PATH"
@@ -36,7 +36,7 @@ elif [[ "$wish" == cuda ]] || has_gpu; then
     else
       why="asked for by --cuda; no GPU here, so for sm_80, sm_89 and sm_90a"
     fi
-  elif [[ "$wish" == cuda ]]; then
+  elif [[ "$backend" == cuda ]]; then
     exit 1
   else
     why="a GPU is here, but no CUDA toolkit"
