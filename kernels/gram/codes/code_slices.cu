@@ -1,8 +1,7 @@
 // Owns the multiplication of code_slices.hpp by mma.sync, for every architecture, and its order on
 // a stream.
-#include "code_slices.hpp"
-
 #include "code_operands.hpp"
+#include "code_slices.hpp"
 
 #include "kernels/device/launch.hpp"
 #include "kernels/gram/warp_tile.hpp"
