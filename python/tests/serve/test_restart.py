@@ -13,6 +13,7 @@ import kill_walk
 import pytest
 from serving import Server, busy, program_of, synthesize
 
+from vindex import _program
 from vindex.serve.jobs.supervise import start_time
 
 
@@ -103,6 +104,24 @@ def test_a_measurement_that_somebody_else_stops_resumes(own_server: Callable[...
     server.start()
     job = server.wait(id)
     assert (job["state"], job["attempt"]) == ("done", 2)
+
+
+@pytest.mark.parametrize("how", ["TERM", "INT"])
+def test_a_measurement_that_is_stopped_before_it_looks_at_signals_resumes(
+    own_server: Callable[..., Server], tmp_path: Path, how: str
+) -> None:
+    """Its process is ended by the signal itself then, and says no exit code of its own."""
+    script, begun = tmp_path / "vindex", tmp_path / "begun"
+    script.write_text(
+        f'#!/bin/sh\ncase "$*" in *measure*) mkdir {begun} 2>/dev/null && kill -{how} $$ ;; esac\n'
+        f'exec {_program.path()} "$@"\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    server = own_server(program=str(script))
+    job = server.wait(server.queue("measure", "kimi"))
+    assert (job["state"], job["attempt"]) == ("done", 2)
+    assert begun.exists()
 
 
 def test_another_run_whose_supervisor_is_killed_is_lost(own_server: Callable[..., Server]) -> None:

@@ -15,6 +15,7 @@ import json
 import logging
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -36,8 +37,9 @@ log = logging.getLogger("vindex.serve")
 # A run whose supervisor was killed (by the kernel for memory, as a rule) is started again if its
 # command resumes, but not for ever.
 MAX_LOSSES = 3
-# Exit code of a run that a signal has stopped early; the same command again goes on.
-STOPPED = 75
+# Exit codes of a run that a signal has stopped early: of the program, and of a process that the
+# signal ended before it looked at signals. The same command again goes on.
+STOPPED = (75, 128 + signal.SIGTERM, 128 + signal.SIGINT)
 LOOK_SECONDS = 0.1
 _NEVER_BEGAN = ("E-STOPPED", "cancelled before it began")
 # Names that runs are given, see `inputs`.
@@ -327,7 +329,7 @@ class Jobs:
         error = error_of_exit(code, text)
         job.now.progress = records.last_progress(text) or job.now.progress
         again = self._resumes(job) and not job.now.cancel and job.now.losses < MAX_LOSSES
-        if code == STOPPED and again:
+        if code in STOPPED and again:
             # Stopped by somebody else, as when the machine is shut down: "run again".
             self._queue_again(job, job.now.losses + 1)
             return
