@@ -31,6 +31,7 @@ std::string share_text(double value) { return text_of("{:.4f}", value); }
 
 constexpr TextColumn kNumberColumn{.right = true};
 constexpr TextColumn kCloseColumn{.right = true, .is_close = true};
+constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
 
 using GroupRef = const PairGroup&;
 
@@ -63,7 +64,6 @@ class GroupsTable : public results::TableView<PairGroup> {
 
 /// What rank the changes have.
 std::string delta_text(const ComparisonSummary& compared, std::size_t width) {
-  constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
   return "B - A\n" +
          GroupsTable(compared.by_layer)
              .count("changed", &PairGroup::changed)
@@ -102,7 +102,6 @@ std::string comparison_text(const ComparisonSummary& compared, std::size_t width
   constexpr std::size_t kMost = group_number("relative_error_most");
   // The cosine says less than the error, and goes with its null where there is no room.
   constexpr TextColumn kSecondDropped{.right = true, .is_close = true, .dropped_as = 2};
-  constexpr TextColumn kFirstDropped{.right = true, .is_close = true, .dropped_as = 1};
   GroupsTable table(compared.by_layer);
   table.count("pairs", &PairGroup::pairs)
       .count("same", &PairGroup::same_bits, kFirstDropped)
