@@ -69,10 +69,10 @@ std::vector<std::string> find_models(const std::string& address);
 /// several are equal.
 std::vector<NamedModel> named_models(const std::vector<std::string>& paths);
 
-/// Measures `settings.run.model` into `settings.run.output` and reads back what reports need. `settings`
-/// gets the classes of organs and the order of the files. `outcome` says how the run ended; after a
-/// stop, and for a worker's share, nothing is read back. Errors: as commands::measure_model();
-/// FormatError E-ORGAN-COUNT (65) where a tensor is lost.
+/// Measures `settings.run.model` into `settings.run.output` and reads back what reports need.
+/// `settings` gets the classes of organs and the order of the files. `outcome` says how the run
+/// ended; after a stop, and for a worker's share, nothing is read back. Errors: as
+/// commands::measure_model(); FormatError E-ORGAN-COUNT (65) where a tensor is lost.
 std::optional<ModelMeasure> measure_model(commands::SpectraSettings settings,
                                           const std::string& name, const engine::RunHooks& hooks,
                                           engine::RunOutcome& outcome);

@@ -1,5 +1,5 @@
-// Owns a pass over the trailing matrix: what it updates, what it multiplies, and the strips in which
-// blocks of threads take it.
+// Owns a pass over the trailing matrix: what it updates, what it multiplies, and the strips in
+// which blocks of threads take it.
 #pragma once
 
 #include "band_layout.hpp"

@@ -1,5 +1,5 @@
-// Owns the choice itself: the kernels that a preference names, those that are trusted, the trials that
-// are still to be run, and the route that follows.
+// Owns the choice itself: the kernels that a preference names, those that are trusted, the trials
+// that are still to be run, and the route that follows.
 #include "cuda_route.hpp"
 
 #include "kernels/band/back_transform/wide_back_transform.hpp"

@@ -163,15 +163,15 @@ struct RoutePlan {
 };
 
 /// The routes for matrices with a short side of `p` whose Gram operands are of `kind`.
-/// Errors: UsageError E-SVD-ROUTE where the preference names what this device lacks, E-SELF-TEST where it
-/// names a kernel that failed its self-test here, or where the library is needed and failed by
-/// either call. A short side beyond what the band reduction takes goes to the library (method()
-/// says so), and so does what `auto` has no trusted kernel for.
+/// Errors: UsageError E-SVD-ROUTE where the preference names what this device lacks, E-SELF-TEST
+/// where it names a kernel that failed its self-test here, or where the library is needed and
+/// failed by either call. A short side beyond what the band reduction takes goes to the library
+/// (method() says so), and so does what `auto` has no trusted kernel for.
 RoutePlan choose_routes(const RoutePreference& preference, SpectrumMode mode, OperandKind kind,
                         std::int64_t p, const DeviceTraits& device, const TestVerdicts& verdicts);
 
-/// What a run with this preference and mode may use, in the order in which it should be tried: what is
-/// least likely to harm the device first, since a fault ends all trials of a process. Plain
+/// What a run with this preference and mode may use, in the order in which it should be tried: what
+/// is least likely to harm the device first, since a fault ends all trials of a process. Plain
 /// variants come before fast ones, and wgmma, whose kernel can wait for what never comes, last.
 std::vector<KernelTrial> trials_wanted(const RoutePreference& preference, SpectrumMode mode,
                                        const DeviceTraits& device);

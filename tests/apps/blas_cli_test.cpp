@@ -1,5 +1,5 @@
-// OpenBLAS in the program as built: which commands map it, which kernels it gets, what is said where
-// they are poor, cannot run, or are not there at all.
+// OpenBLAS in the program as built: which commands map it, which kernels it gets, what is said
+// where they are poor, cannot run, or are not there at all.
 #include "tests/support/environment_variable.hpp"
 #include "tests/support/program/h5_support.hpp"
 #include "tests/support/program/program_fixture.hpp"

@@ -1,7 +1,7 @@
-// Hostile GGUF files against the program: every command that opens a model refuses them with the exit
-// code and the error id of the contract, in one line, quickly, in little memory, writing nothing.
-// The patterns are those of public advisories (docs of the readers' own tests name them); here each
-// container is tried: versions 1 to 3, both byte orders.
+// Hostile GGUF files against the program: every command that opens a model refuses them with the
+// exit code and the error id of the contract, in one line, quickly, in little memory, writing
+// nothing. The patterns are those of public advisories (docs of the readers' own tests name them);
+// here each container is tried: versions 1 to 3, both byte orders.
 #include "tests/support/gguf_builder.hpp"
 #include "tests/support/program/program_fixture.hpp"
 

@@ -7,7 +7,8 @@
 //   VINDEX_FAULT_TIMES  how many calls from there on; all: every one; default 1
 //   VINDEX_FAULT_DO     EIO, ENOSPC, ... (fail with it, nothing is done), short (half of what a
 //                       read or write was to transfer), delay=MILLISECONDS, kill-before,
-//                       kill-after, SIGINT, SIGTERM, SIGUSR1 (sent to the process before the call is made)
+//                       kill-after, SIGINT, SIGTERM, SIGUSR1 (sent to the process before the
+//                       call is made)
 //   VINDEX_FAULT_BYTES  least size of an allocation that counts; default 0
 //   VINDEX_FAULT_LOG    file to which every matching call adds a line "NUMBER NAME PATH", and one
 //                       that goes wrong a line "! NUMBER NAME PATH"

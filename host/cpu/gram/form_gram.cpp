@@ -1,4 +1,5 @@
-// Owns the choice of the kernel that multiplies the weights, and the exact diagonal put in afterwards.
+// Owns the choice of the kernel that multiplies the weights, and the exact diagonal put in
+// afterwards.
 #include "form_gram.hpp"
 
 #include "gram.hpp"

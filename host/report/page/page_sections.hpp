@@ -7,8 +7,8 @@
 //      Numbers through page_values.hpp; names stay what they are. Its line in page_sections()
 //      below, its source in CMakeLists.txt.
 //   2. host/report/page/sections/section_compare.js: a module that exports {kind: "compare", id,
-//      title, draw(host, files, tools)}; specifications of its charts beside it as NAME.vg.json. Both are
-//      listed in page/assets.cmake, and the module in page/sections.js.
+//      title, draw(host, files, tools)}; specifications of its charts beside it as NAME.vg.json.
+//      Both are listed in page/assets.cmake, and the module in page/sections.js.
 //
 // What every file has (model, status, command, inputs, environment) is there without either: facts
 // of page_facts.cpp, shown by #trust and #provenance.

@@ -1,5 +1,5 @@
-// Owns moving rows, whole chunks and attributes of a dataset, and the comparison with its digest. Of
-// datasets without one (older programs, other ones) the index of chunks is looked at, since the
+// Owns moving rows, whole chunks and attributes of a dataset, and the comparison with its digest.
+// Of datasets without one (older programs, other ones) the index of chunks is looked at, since the
 // library gives fill values for a chunk that is missing there.
 #include "dataset.hpp"
 

@@ -1,6 +1,7 @@
-// Owns a file behind the HDF5 C API: every return code checked, errors in our words. Reading trusts nothing: hard links only, stored layouts and filters of our
-// own, exact types and shapes. libhdf5 knows no threads: every function here takes one lock, so
-// that several objects may be used by several threads; one object belongs to one thread at a time.
+// Owns a file behind the HDF5 C API: every return code checked, errors in our words. Reading trusts
+// nothing: hard links only, stored layouts and filters of our own, exact types and shapes. libhdf5
+// knows no threads: every function here takes one lock, so that several objects may be used by
+// several threads; one object belongs to one thread at a time.
 #pragma once
 
 #include "dataset.hpp"

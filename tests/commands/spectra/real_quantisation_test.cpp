@@ -1,5 +1,6 @@
-// What 8 and 4 bits do to the spectra of a trained model, against the rule of docs/examples/examples.md:
-// rounding adds noise of relative size e, so var@k moves to (var@k + e^2 null) / (1 + e^2).
+// What 8 and 4 bits do to the spectra of a trained model, against the rule of
+// docs/examples/examples.md: rounding adds noise of relative size e, so var@k moves to (var@k + e^2
+// null) / (1 + e^2).
 #include "tests/support/program/h5_support.hpp"
 #include "tests/support/program/program_fixture.hpp"
 

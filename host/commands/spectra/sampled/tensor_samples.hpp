@@ -13,8 +13,8 @@
 namespace vindex::commands {
 
 /// Completes `description` with the classes of all tensors and the angles of those of one side;
-/// `with_signs`: with the statistics of flipped signs. A tensor that cannot be read or decoded says why. Memory: one sample and a slab. Errors:
-/// SystemError E-INPUT-CHANGED.
+/// `with_signs`: with the statistics of flipped signs. A tensor that cannot be read or decoded says
+/// why. Memory: one sample and a slab. Errors: SystemError E-INPUT-CHANGED.
 void add_samples(const std::function<std::string(std::string_view name)>& class_of, bool with_signs,
                  const engine::SelectedModel& model, results::RunDescription& description);
 /// How samples are made, for /run/settings.

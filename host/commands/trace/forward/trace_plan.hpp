@@ -60,7 +60,8 @@ struct TraceMemory {
   std::uint64_t least = 0;           ///< the smallest budget that is enough
 };
 
-/// Of `ram_budget` bytes beside `reserved_bytes` of the caller. Errors: ConfigurationError E-BUDGET (78).
+/// Of `ram_budget` bytes beside `reserved_bytes` of the caller. Errors: ConfigurationError E-BUDGET
+/// (78).
 TraceMemory plan_memory(const model::Transformer& transformer, const TracePrompts& prompts,
                         const std::vector<engine::RowWork>& works, const ForwardBackend& backend,
                         const model::ModelIndex& index, std::uint64_t ram_budget,

@@ -1,5 +1,6 @@
 // Owns the arrays of a dump while a trace writes them: which there are, one file each (.npy or
-// .safetensors), rows at their places, finished layer by layer. Names and shapes: model/dump/dump.hpp.
+// .safetensors), rows at their places, finished layer by layer. Names and shapes:
+// model/dump/dump.hpp.
 #pragma once
 
 #include "commands/trace/tokens/trace_observer.hpp"

@@ -37,8 +37,9 @@ void require_end_budget(std::span<const ForwardModel* const> models, const Trace
 
 /// Runs the states of `a` through its output matrix where `losses` are asked for or an observer
 /// wants logits; those of `b`, where it is not null, through its own beside them, the two compared.
-/// `options` as of run_forward(), `reserved_bytes` with the states among it; `threads`: of sums on the host.
-/// Errors: those of trace_logits() and of reading weights; ConfigurationError E-BUDGET (78).
+/// `options` as of run_forward(), `reserved_bytes` with the states among it; `threads`: of sums on
+/// the host. Errors: those of trace_logits() and of reading weights; ConfigurationError E-BUDGET
+/// (78).
 TraceEndOutcome finish_trace(const TracedModel& a, const TracedModel* b, bool losses,
                              const TracePrompts& prompts, const ForwardOptions& options,
                              std::int32_t threads, std::span<TraceObserver* const> observers,
